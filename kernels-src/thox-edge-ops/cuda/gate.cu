@@ -1,0 +1,105 @@
+// SiLU and tanh-GELU gates: out = act(gate) * up, computed in fp32 and rounded
+// once. The grid is flat over a row's vectors, so one token of a wide model
+// already spreads over several multiprocessors.
+
+#include "launch.cuh"
+#include "vec.cuh"
+
+namespace thox_edge_ops_cuda {
+namespace {
+
+constexpr int kThreads = 128;
+
+// 1 / (1 + e^-x) from the hardware's ex2 and rcp (CUDA math API: 2 ulp each).
+__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.f, 1.f + __expf(-x)); }
+
+template <Act kAct>
+__device__ __forceinline__ float activate(float x) {
+  if constexpr (kAct == kSilu) {
+    return x * sigmoid(x);
+  } else {
+    // 0.5 (1 + tanh(y)) = sigmoid(2y): one exponential instead of a tanh.
+    const float y = 0.7978845608028654f * (x + 0.044715f * x * x * x);
+    return x * sigmoid(2.f * y);
+  }
+}
+
+// __fdividef gives 0 beyond 2^126, so a large negative x yields -0, the limit.
+// Infinities and NaN pass through as in the eager formula.
+
+template <typename T, Act kAct, bool kAligned, int kUnroll>
+__global__ void __launch_bounds__(kThreads) gate_kernel(const GateArgs p) {
+  constexpr int N = kVec<T>;
+  using V = Vec<T, N>;
+  const int cols = int(p.cols);
+  const int first = (blockIdx.x * kUnroll * kThreads + threadIdx.x) * N;
+
+  begin_dependent_launch();
+
+  for (int64_t row = blockIdx.y; row < p.rows; row += gridDim.y) {
+    const T* gate = static_cast<const T*>(p.x) + row * p.x_stride;
+    const T* up = gate + cols;
+    T* out = static_cast<T*>(p.out) + row * p.out_stride;
+    V g[kUnroll], u[kUnroll];
+#pragma unroll
+    for (int j = 0; j < kUnroll; ++j) {
+      const int c = first + j * kThreads * N;
+      if (c < cols) {
+        g[j] = load<kAligned, N>(gate, c, cols);
+        u[j] = load<kAligned, N>(up, c, cols);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kUnroll; ++j) {
+      const int c = first + j * kThreads * N;
+      if (c >= cols) continue;
+#pragma unroll
+      for (int i = 0; i < N; ++i) g[j].v[i] = from_float<T>(activate<kAct>(to_float(g[j].v[i])) * to_float(u[j].v[i]));
+      store<kAligned, N>(out, c, cols, g[j]);
+    }
+  }
+}
+
+template <typename T, Act kAct, bool kAligned>
+int launch_gate(const GateArgs& p, void* stream, const Device& device) {
+  const int64_t vecs = div_up(p.cols, kVec<T>);
+  const unsigned rows = unsigned(p.rows < 65535 ? p.rows : 65535);
+  // Where the machine is full anyway, two vectors per thread keep more bytes in flight.
+  const bool full = div_up(vecs, kThreads) * p.rows >= int64_t(device.sms) * 32;
+  if (full && vecs > kThreads) {
+    const dim3 grid(unsigned(div_up(vecs, 2 * kThreads)), rows);
+    return launch(gate_kernel<T, kAct, kAligned, 2>, grid, dim3(kThreads), 0, stream, device, p);
+  }
+  const dim3 grid(unsigned(div_up(vecs, kThreads)), rows);
+  return launch(gate_kernel<T, kAct, kAligned, 1>, grid, dim3(kThreads), 0, stream, device, p);
+}
+
+template <typename T, Act kAct>
+int gate(const GateArgs& p, void* stream) {
+  constexpr int N = kVec<T>;
+  Device device;
+  if (int err = current_device(&device)) return err;
+  if (p.cols > 0x3fffffffLL) return cudaErrorInvalidValue;
+  const bool aligned = p.cols % N == 0 && aligned16(p.x) && aligned16(p.out) && stride16(p.x_stride, N) &&
+                       stride16(p.out_stride, N);
+  return aligned ? launch_gate<T, kAct, true>(p, stream, device) : launch_gate<T, kAct, false>(p, stream, device);
+}
+
+template <typename T>
+int gate(const GateArgs& p, Act act, void* stream) {
+  return act == kSilu ? gate<T, kSilu>(p, stream) : gate<T, kGeluTanh>(p, stream);
+}
+
+}  // namespace
+
+int act_and_mul(const GateArgs& args, Act act, DType dtype, void* stream) {
+  if (args.rows == 0 || args.cols == 0) return cudaSuccess;
+  switch (dtype) {
+    case kFloat32: return gate<float>(args, act, stream);
+    case kFloat16: return gate<__half>(args, act, stream);
+    case kBFloat16: return gate<__nv_bfloat16>(args, act, stream);
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace thox_edge_ops_cuda

@@ -1,0 +1,225 @@
+// The attention prologue of Qwen3 and Gemma 3: RMSNorm of every head of q and
+// k, rounded to the dtype, then the rotation, in one launch.
+//
+// A half or full warp owns a head. Its row stays in registers; where the two
+// halves of a rotation lie in different lanes the partner's vector comes by
+// shuffle. Rows that this does not fit (odd sizes, unaligned storage, more
+// than one vector per lane) exchange their halves through shared memory. Both
+// add up a head's squares in the order of rms_norm, so the prologue equals
+// rms_norm followed by rotary_embedding bit for bit.
+
+#include "launch.cuh"
+#include "rotary.cuh"
+
+namespace thox_edge_ops_cuda {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kMaxVecs = 64;  // per head in one launch; wider heads take two
+
+template <typename T>
+__device__ __forceinline__ const T* head_weight(const PrologueArgs& p, int head) {
+  return static_cast<const T*>(head < p.rotary.q_heads ? p.q_weight : p.k_weight);
+}
+
+// One vector per lane, kLanes lanes per head, everything aligned.
+template <typename T, typename C, int kLanes, bool kInterleaved>
+__global__ void __launch_bounds__(kThreads) prologue_kernel(const PrologueArgs p) {
+  constexpr int N = kVec<T>;
+  constexpr int kPairs = kInterleaved ? N / 2 : N;
+  using V = Vec<T, N>;
+  const RotaryArgs& r = p.rotary;
+  const int heads = r.q_heads + r.k_heads;
+  const int head = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes;
+  const int lane = threadIdx.x % kLanes;
+  const int dim = r.head_dim;
+  const int half = r.rotary_dim / 2;
+  const bool live = head < heads && lane * N < dim;
+  const int owner = head < heads ? head : heads - 1;  // lanes past the end follow along for the shuffles
+
+  // The first pair that this lane's vector takes part in, and its partner lane.
+  const int shift = half / N;
+  const bool second = !kInterleaved && lane >= shift;
+  const int pair = kInterleaved ? lane * kPairs : (second ? lane - shift : lane) * N;
+  const bool rotated = live && pair < half && (kInterleaved || lane < 2 * shift);
+  const int partner = threadIdx.x % 32 - lane + (second ? lane - shift : lane + shift);
+
+  begin_dependent_launch();
+
+  V gain;
+  if (live) gain = load<true, N>(head_weight<T>(p, owner), lane * N, dim);
+
+  for (int64_t token = blockIdx.y; token < r.tokens; token += gridDim.y) {
+    T* row = head_row<T>(r, token, owner);
+    const int64_t position = position_of(r, token);
+    const bool inside = uint64_t(position) < uint64_t(r.cache_rows);
+    V x;
+    float sum = 0.f;
+    if (live) x = load<true, N>(static_cast<const T*>(row), lane * N, dim);
+    float c[kPairs], s[kPairs];
+    if (rotated && inside) {
+      const C* cache = static_cast<const C*>(r.cos_sin_cache) + position * r.cache_stride;
+      angles<true, kPairs>(cache, pair, c);
+      angles<true, kPairs>(cache + half, pair, s);
+    }
+    if (live) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum = fmaf(to_float(x.v[i]), to_float(x.v[i]), sum);
+    }
+    const float rstd = rsqrtf(lane_sum<kLanes>(sum) / float(dim) + p.eps);
+    if (live) {
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        x.v[i] = from_float<T>(scale(to_float(x.v[i]), rstd, to_float(gain.v[i]) + p.weight_offset));
+    }
+    if constexpr (kInterleaved) {
+      if (rotated && inside) {
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i) {
+          const float a = to_float(x.v[2 * i]), b = to_float(x.v[2 * i + 1]);
+          x.v[2 * i] = from_float<T>(rotate_first(a, b, c[i], s[i]));
+          x.v[2 * i + 1] = from_float<T>(rotate_second(a, b, c[i], s[i]));
+        }
+      }
+    } else {
+      V y;
+      const uint32_t* from = reinterpret_cast<const uint32_t*>(&x);
+      uint32_t* to = reinterpret_cast<uint32_t*>(&y);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) to[i] = __shfl_sync(0xffffffffu, from[i], partner);
+      if (rotated && inside) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          const float mine = to_float(x.v[i]), other = to_float(y.v[i]);
+          x.v[i] = from_float<T>(second ? rotate_second(other, mine, c[i], s[i]) : rotate_first(mine, other, c[i], s[i]));
+        }
+      }
+    }
+    if (live) store<true, N>(row, lane * N, dim, x);
+  }
+}
+
+// Any head of up to kMaxVecs vectors, one warp per head, halves exchanged
+// through the warp's own part of shared memory.
+template <typename T, typename C, bool kInterleaved>
+__global__ void __launch_bounds__(kThreads) prologue_any_kernel(const PrologueArgs p) {
+  constexpr int N = kVec<T>;
+  constexpr int kSlots = kMaxVecs / 32;
+  extern __shared__ unsigned char shared[];
+  const RotaryArgs& r = p.rotary;
+  const int dim = r.head_dim;
+  const int half = r.rotary_dim / 2;
+  const int lane = threadIdx.x % 32;
+  const int head = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  if (head >= r.q_heads + r.k_heads) return;
+  T* scratch = reinterpret_cast<T*>(shared) + (threadIdx.x / 32) * dim;
+
+  begin_dependent_launch();
+
+  const T* weight = head_weight<T>(p, head);
+  for (int64_t token = blockIdx.y; token < r.tokens; token += gridDim.y) {
+    T* row = head_row<T>(r, token, head);
+    Vec<T, N> x[kSlots];
+    float sum = 0.f;
+#pragma unroll
+    for (int j = 0; j < kSlots; ++j) {
+      x[j] = load<false, N>(static_cast<const T*>(row), (lane + 32 * j) * N, dim);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum = fmaf(to_float(x[j].v[i]), to_float(x[j].v[i]), sum);
+    }
+    const float rstd = rsqrtf(lane_sum<32>(sum) / float(dim) + p.eps);
+#pragma unroll
+    for (int j = 0; j < kSlots; ++j) {
+      const int first = (lane + 32 * j) * N;
+      const Vec<T, N> gain = load<false, N>(weight, first, dim);
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        x[j].v[i] = from_float<T>(scale(to_float(x[j].v[i]), rstd, to_float(gain.v[i]) + p.weight_offset));
+      store<false, N>(scratch, first, dim, x[j]);
+    }
+    __syncwarp();
+    const int64_t position = position_of(r, token);
+    const bool inside = uint64_t(position) < uint64_t(r.cache_rows);
+    const C* cache = static_cast<const C*>(r.cos_sin_cache) + (inside ? position * r.cache_stride : 0);
+    for (int i = lane; i < half && inside; i += 32) {
+      const int at = kInterleaved ? 2 * i : i, other = kInterleaved ? 2 * i + 1 : i + half;
+      const float a = to_float(scratch[at]), b = to_float(scratch[other]);
+      const float c = to_float(cache[i]), s = to_float(cache[half + i]);
+      row[at] = from_float<T>(rotate_first(a, b, c, s));
+      row[other] = from_float<T>(rotate_second(a, b, c, s));
+    }
+    for (int i = (inside ? 2 * half : 0) + lane; i < dim; i += 32) row[i] = scratch[i];
+    __syncwarp();  // the next token reuses the scratch row
+  }
+}
+
+// Blocks along the tokens: enough to fill the machine, few enough that a
+// thread keeps its weights over several tokens.
+unsigned token_blocks(int64_t tokens, int64_t head_blocks, const Device& device) {
+  int64_t most = div_up(int64_t(device.sms) * 32, head_blocks);
+  if (most > 65535) most = 65535;
+  return unsigned(tokens < most ? tokens : most);
+}
+
+template <typename T, typename C, int kLanes>
+int launch_lanes(const PrologueArgs& p, void* stream, const Device& device) {
+  const int heads = p.rotary.q_heads + p.rotary.k_heads;
+  // At a few tokens small blocks reach more multiprocessors.
+  const int threads = p.rotary.tokens * heads * kLanes >= int64_t(device.sms) * kThreads ? kThreads : 32;
+  const int64_t blocks = div_up(heads, threads / kLanes);
+  const dim3 grid(unsigned(blocks), token_blocks(p.rotary.tokens, blocks, device));
+  auto kernel = p.rotary.interleaved ? prologue_kernel<T, C, kLanes, true> : prologue_kernel<T, C, kLanes, false>;
+  return launch(kernel, grid, dim3(threads), 0, stream, device, p);
+}
+
+template <typename T, typename C>
+int prologue(const PrologueArgs& p, DType dtype, void* stream) {
+  constexpr int N = kVec<T>;
+  const RotaryArgs& r = p.rotary;
+  Device device;
+  if (int err = current_device(&device)) return err;
+  const int64_t vecs = div_up(r.head_dim, N);
+  if (vecs > kMaxVecs) {  // heads wider than a warp's registers: the two ops after each other
+    for (int side = 0; side < 2; ++side) {
+      const int heads = side ? r.k_heads : r.q_heads;
+      const int64_t stride = side ? r.k_token_stride : r.q_token_stride;
+      const int64_t head_stride = side ? r.k_head_stride : r.q_head_stride;
+      for (int h = 0; h < heads; ++h) {
+        void* row = static_cast<T*>(side ? r.k : r.q) + h * head_stride;
+        const NormArgs norm = {row,    row,    nullptr, side ? p.k_weight : p.q_weight, r.tokens, r.head_dim,
+                               stride, stride, 0,       p.eps,                          p.weight_offset};
+        if (int err = rms_norm(norm, dtype, stream)) return err;
+      }
+    }
+    return rotary_embedding(r, dtype, stream);
+  }
+  const bool vectors = rotary_aligned<T, C>(r) && aligned16(p.q_weight) && aligned16(p.k_weight) && vecs <= 32;
+  if (vectors && vecs <= 8) return launch_lanes<T, C, 8>(p, stream, device);
+  if (vectors && vecs <= 16) return launch_lanes<T, C, 16>(p, stream, device);
+  if (vectors) return launch_lanes<T, C, 32>(p, stream, device);
+  const int warps = kThreads / 32;
+  const int64_t blocks = div_up(r.q_heads + r.k_heads, warps);
+  const dim3 grid(unsigned(blocks), token_blocks(r.tokens, blocks, device));
+  auto kernel = r.interleaved ? prologue_any_kernel<T, C, true> : prologue_any_kernel<T, C, false>;
+  return launch(kernel, grid, dim3(kThreads), size_t(warps) * r.head_dim * sizeof(T), stream, device, p);
+}
+
+template <typename T>
+int prologue(const PrologueArgs& p, DType dtype, void* stream) {
+  return p.rotary.cache_is_float32 ? prologue<T, float>(p, dtype, stream) : prologue<T, T>(p, dtype, stream);
+}
+
+}  // namespace
+
+int qk_norm_rope(const PrologueArgs& args, DType dtype, void* stream) {
+  const RotaryArgs& r = args.rotary;
+  if (r.tokens == 0 || r.q_heads + r.k_heads == 0 || r.head_dim == 0) return cudaSuccess;
+  switch (dtype) {
+    case kFloat32: return prologue<float, float>(args, dtype, stream);
+    case kFloat16: return prologue<__half>(args, dtype, stream);
+    case kBFloat16: return prologue<__nv_bfloat16>(args, dtype, stream);
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace thox_edge_ops_cuda
