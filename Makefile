@@ -1,0 +1,62 @@
+# thoxbuild. Two targets do all the set-up on a fresh machine:
+#   make demo   build, check, publish to the embedded Hub, load with the real `kernels` library
+#   make test   everything that CI checks
+# Everything is written inside this tree (bin, .venv, .cache, .demo, build).
+
+SHELL       := /bin/bash
+PYTHON      ?= python3
+VENV        := .venv
+CACHE       := $(CURDIR)/.cache
+export THOXBUILD_STORE ?= $(CACHE)/store
+export GOFLAGS  ?= -trimpath
+
+GO_FILES := $(shell find . -name '*.go' -not -path './.*' 2>/dev/null) go.mod go.sum
+
+.PHONY: all demo test test-all test-go test-python lint vuln venv bench clean
+
+all: bin/thoxbuild
+
+# CGO is off so that one static file runs on any Linux; -s -w drops debug data.
+bin/thoxbuild: $(GO_FILES)
+	CGO_ENABLED=0 go build -ldflags '-s -w' -o $@ ./cmd/thoxbuild
+
+# The stamp holds the requirements it was made from, so a changed pin installs again.
+venv: $(VENV)/.stamp
+$(VENV)/.stamp: tests/requirements.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "make: Python 3.11 or newer is needed, this is " + sys.version)'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "make: $(PYTHON) cannot make virtual environments; install the package python3-venv" >&2; exit 1; }
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --no-cache-dir --disable-pip-version-check -r tests/requirements.txt
+	cp tests/requirements.txt $@
+
+demo: bin/thoxbuild venv
+	@tests/demo/demo.sh
+
+test: lint test-go test-python
+
+# Go tests: units, scripts, the real Python clients, real peers where they are installed.
+test-go: bin/thoxbuild venv
+	go test ./...
+
+# The kernel suite against the built and published variant, on every unit that this machine has.
+test-python: bin/thoxbuild venv
+	@tests/python/run.sh
+
+# Longer versions of the same tests: all fixtures, more fault seeds, the network, more torch versions.
+test-all: bin/thoxbuild venv
+	THOXBUILD_TEST_FULL=1 THOXBUILD_TEST_NETWORK=1 go test -timeout 60m ./...
+	@tests/python/run.sh --all
+
+# gofmt: one layout, so that a diff shows only what changed.  vet: mistakes the compiler accepts.
+# staticcheck: dead code, wrong API use.  Versions are pinned by go.mod's tool lines.
+lint:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt: these files need formatting:"; echo "$$out"; exit 1; }
+	go vet ./...
+	go tool staticcheck ./...
+
+# Known vulnerabilities that our code can reach. It needs its database on the network, so it is not part of `make test`.
+vuln:
+	go tool govulncheck ./...
+
+clean:
+	rm -rf bin build .demo kernels-src/*/build
