@@ -1,0 +1,137 @@
+package elffile
+
+import "debug/elf"
+
+// Reloc is one relocation record.
+type Reloc struct {
+	// Offset is into the section in a relocatable file, an address elsewhere.
+	Offset uint64
+	// Type is the processor's own number (elf.R_X86_64, elf.R_AARCH64, ...).
+	Type uint32
+	// Symbol is the index into the linked symbol table, 0 for none.
+	Symbol uint32
+	// Addend is zero for SHT_REL, whose addend is in the place itself.
+	Addend int64
+}
+
+// Relocs decodes a section of type SHT_RELA or SHT_REL.
+func (f *File) Relocs(s *Section) ([]Reloc, error) {
+	if s.Type != elf.SHT_RELA && s.Type != elf.SHT_REL {
+		return nil, formatErr(int64(s.Offset), "section %s holds no relocations", s.Name)
+	}
+	b, err := f.Data(s)
+	if err != nil {
+		return nil, err
+	}
+	return f.decodeRelocs(b, s.Type == elf.SHT_RELA), nil
+}
+
+// DynRelocs reads DT_RELA, DT_REL and DT_JMPREL: what a loader applies, but
+// for the packed relative ones, which Relr gives.
+func (f *File) DynRelocs() ([]Reloc, error) {
+	d, err := f.Dynamic()
+	if d == nil || err != nil {
+		return nil, err
+	}
+	pltKind, _ := d.Value(elf.DT_PLTREL)
+	var all []Reloc
+	for _, t := range []struct {
+		at, size elf.DynTag
+		addend   bool
+	}{
+		{elf.DT_RELA, elf.DT_RELASZ, true},
+		{elf.DT_REL, elf.DT_RELSZ, false},
+		{elf.DT_JMPREL, elf.DT_PLTRELSZ, elf.DynTag(pltKind) == elf.DT_RELA},
+	} {
+		b, err := f.dynTable(d, t.at, t.size)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f.decodeRelocs(b, t.addend)...)
+	}
+	return all, nil
+}
+
+// Tags of packed relative relocations, which debug/elf does not name.
+const (
+	dtRelrSize elf.DynTag = 35
+	dtRelr     elf.DynTag = 36
+)
+
+// Relr reads the addresses that packed relative relocations patch. limit
+// bounds how many are returned: one 8-byte word may stand for 63 of them.
+func (f *File) Relr(limit int) ([]uint64, error) {
+	d, err := f.Dynamic()
+	if d == nil || err != nil {
+		return nil, err
+	}
+	b, err := f.dynTable(d, dtRelr, dtRelrSize)
+	if err != nil {
+		return nil, err
+	}
+	word := uint64(8)
+	if !f.Is64() {
+		word = 4
+	}
+	var out []uint64
+	var next uint64
+	for c := f.cursor(b); len(c.b) >= int(word) && len(out) < limit; {
+		v := c.addr()
+		if v&1 == 0 {
+			out = append(out, v)
+			next = v + word
+			continue
+		}
+		for i := uint64(0); i < word*8-1 && len(out) < limit; i++ {
+			if v>>(i+1)&1 != 0 {
+				out = append(out, next+i*word)
+			}
+		}
+		next += word * (word*8 - 1)
+	}
+	return out, nil
+}
+
+func (f *File) dynTable(d *Dynamic, at, size elf.DynTag) ([]byte, error) {
+	addr, ok := d.Value(at)
+	n, _ := d.Value(size)
+	if !ok || n == 0 {
+		return nil, nil
+	}
+	off, room, ok := f.Offset(addr)
+	if !ok || n > uint64(room) {
+		return nil, formatErr(0, "%v: %d bytes at address 0x%x are not in the file", at, n, addr)
+	}
+	b := make([]byte, n)
+	return b, f.readAt(b, off)
+}
+
+func (f *File) decodeRelocs(b []byte, addend bool) []Reloc {
+	size := 16
+	if !f.Is64() {
+		size = 8
+	}
+	if addend {
+		size += size / 2
+	}
+	rels := make([]Reloc, len(b)/size)
+	for i := range rels {
+		c := f.cursor(b[i*size:])
+		r := &rels[i]
+		r.Offset = c.addr()
+		info := c.addr()
+		if f.Is64() {
+			r.Symbol, r.Type = uint32(info>>32), uint32(info)
+		} else {
+			r.Symbol, r.Type = uint32(info>>8), uint32(info)&0xff
+		}
+		if addend {
+			if f.Is64() {
+				r.Addend = int64(c.u64())
+			} else {
+				r.Addend = int64(int32(c.u32()))
+			}
+		}
+	}
+	return rels
+}

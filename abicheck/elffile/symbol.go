@@ -1,0 +1,117 @@
+package elffile
+
+import (
+	"debug/elf"
+)
+
+// Symbol is an entry of the dynamic or the static symbol table.
+type Symbol struct {
+	Name string
+	// Version is the symbol's version, empty without one; for an undefined
+	// symbol Library is the soname that must have it.
+	Version string
+	Library string
+	// Hidden marks a non-default version (name@VER rather than name@@VER).
+	Hidden bool
+	Bind   elf.SymBind
+	Type   elf.SymType
+	Vis    elf.SymVis
+	// Shndx is the section as the file has it, with SHN_XINDEX resolved.
+	Shndx uint32
+	Value uint64
+	Size  uint64
+}
+
+// Undefined reports whether another file has to define the symbol.
+func (s *Symbol) Undefined() bool { return s.Shndx == uint32(elf.SHN_UNDEF) }
+
+// SectionIndex is the index of the defining section, or -1 for undefined,
+// absolute and common symbols.
+func (s *Symbol) SectionIndex() int {
+	if s.Shndx == 0 || s.Shndx >= uint32(elf.SHN_LORESERVE) && s.Shndx <= 0xffff {
+		return -1
+	}
+	return int(s.Shndx)
+}
+
+// Symbols reads the static symbol table (.symtab), index 0 included, so that
+// indices of relocations and groups fit. A stripped file has none: nil.
+func (f *File) Symbols() ([]Symbol, error) { return f.symtab() }
+
+// DynSymbols reads the dynamic symbol table, index 0 included, with versions.
+// A file without one gives nil.
+func (f *File) DynSymbols() ([]Symbol, error) { return f.dynsym() }
+
+func (f *File) symSize() uint64 {
+	if f.Is64() {
+		return 24
+	}
+	return 16
+}
+
+func (f *File) readSymtab() ([]Symbol, error) {
+	var tab, ext *Section
+	for i := range f.Sections {
+		switch s := &f.Sections[i]; s.Type {
+		case elf.SHT_SYMTAB:
+			tab = s
+		case elf.SHT_SYMTAB_SHNDX:
+			ext = s
+		}
+	}
+	if tab == nil {
+		return nil, nil
+	}
+	data, err := f.Data(tab)
+	if err != nil {
+		return nil, err
+	}
+	strs := f.Section(int(tab.Link))
+	if strs == nil || strs.Type != elf.SHT_STRTAB {
+		return nil, formatErr(int64(tab.Offset), "symbol table without a string table")
+	}
+	sb, err := f.Data(strs)
+	if err != nil {
+		return nil, err
+	}
+	var wide []byte
+	if ext != nil {
+		if wide, err = f.Data(ext); err != nil {
+			return nil, err
+		}
+	}
+	return f.decodeSymbols(data, string(sb), wide)
+}
+
+func (f *File) decodeSymbols(data []byte, strs string, wide []byte) ([]Symbol, error) {
+	size := f.symSize()
+	n := uint64(len(data)) / size
+	syms := make([]Symbol, n)
+	for i := range syms {
+		c := f.cursor(data[uint64(i)*size:])
+		s := &syms[i]
+		name := c.u32()
+		var info, other uint8
+		if f.Is64() {
+			info, other = c.u8(), c.u8()
+			s.Shndx = uint32(c.u16())
+			s.Value, s.Size = c.u64(), c.u64()
+		} else {
+			s.Value, s.Size = uint64(c.u32()), uint64(c.u32())
+			info, other = c.u8(), c.u8()
+			s.Shndx = uint32(c.u16())
+		}
+		s.Bind, s.Type, s.Vis = elf.ST_BIND(info), elf.ST_TYPE(info), elf.ST_VISIBILITY(other)
+		if s.Shndx == uint32(elf.SHN_XINDEX) && len(wide) >= 4*(i+1) {
+			s.Shndx = f.Order.Uint32(wide[4*i:])
+		}
+		if name == 0 {
+			continue
+		}
+		var ok bool
+		if s.Name, ok = cString(strs, uint64(name)); !ok {
+			return nil, formatErr(int64(name), "symbol %d has its name outside the string table (%d bytes)", i, len(strs))
+		}
+	}
+	return syms, nil
+}

@@ -1,0 +1,74 @@
+package pefile
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+	"strings"
+)
+
+func itoa(n uint16) string { return strconv.Itoa(int(n)) }
+
+// offset translates a relative virtual address; n is how many bytes of the
+// file follow it in its section.
+func (f *File) offset(rva uint32) (off int64, n int64, err error) {
+	for i := range f.Sections {
+		s := &f.Sections[i]
+		if rva < s.Addr || rva-s.Addr >= s.Filesz {
+			continue
+		}
+		off := int64(s.Off) + int64(rva-s.Addr)
+		if off >= f.size {
+			break
+		}
+		return off, min(int64(s.Filesz-(rva-s.Addr)), f.size-off), nil
+	}
+	return 0, 0, formatErr(0, "relative address 0x%x has no bytes in the file", rva)
+}
+
+func (f *File) at(rva uint32, n int) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	off, room, err := f.offset(rva)
+	if err != nil {
+		return nil, err
+	}
+	if int64(n) > room {
+		return nil, formatErr(off, "%d bytes reach past their section", n)
+	}
+	return f.bytes(off, n)
+}
+
+func (f *File) str(rva uint32) (string, error) {
+	off, room, err := f.offset(rva)
+	if err != nil {
+		return "", err
+	}
+	// Most names are short; a second read serves the long ones.
+	for _, n := range []int64{128, maxName} {
+		b, err := f.bytes(off, int(min(n, room)))
+		if err != nil {
+			return "", err
+		}
+		if i := bytes.IndexByte(b, 0); i >= 0 {
+			return strings.ToValidUTF8(string(b[:i]), "?"), nil
+		}
+	}
+	return "", formatErr(off, "name without an end")
+}
+
+func (f *File) bytes(off int64, n int) ([]byte, error) {
+	if off < 0 || n < 0 || off > f.size || int64(n) > f.size-off {
+		return nil, formatErr(off, "%d bytes reach past the end of the file (%d bytes)", n, f.size)
+	}
+	b := make([]byte, n)
+	m, err := f.r.ReadAt(b, off)
+	if m == n {
+		return b, nil
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return nil, err
+}
