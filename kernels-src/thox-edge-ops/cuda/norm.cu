@@ -1,11 +1,15 @@
 // RMSNorm and fused residual-add RMSNorm.
 //
-// One row belongs to one group of warps. A thread holds its part of the row in
-// registers between the sum of squares and the output, so each input element
-// is read once and each output written once. The assignment of elements to
-// threads depends on the row's length and dtype only, never on the number of
-// rows, the strides or the alignment: a row's result is the same bits in every
-// batch.
+// A row belongs to one or more warps of one block. A thread holds its part of
+// the row in registers between the sum of squares and the output, so each
+// input element is read once and each output written once.
+//
+// The order of additions is a property of the row's length and dtype alone:
+// every 16-byte vector is summed on its own, the 32 vectors of a "slice" by a
+// butterfly over the lanes, the slices in a fixed tree. How many warps share a
+// row, and how many slices a warp holds, is then free to follow the number of
+// rows, and a row still gives the same bits in every batch, at any stride and
+// any alignment.
 
 #include "launch.cuh"
 #include "vec.cuh"
@@ -13,71 +17,67 @@
 namespace thox_edge_ops_cuda {
 namespace {
 
-// Where the rows are wider than this many vectors the second pass reads the
-// row again instead of holding it.
-constexpr int kMaxHeldVecs = 4096;
-constexpr int kMaxWarps = 32;
+struct NormParams : NormArgs {
+  float inverse_cols;
+};
 
-// Adds up a row's partial sums over its warps in a fixed order.
-__device__ __forceinline__ float row_sum(float v, int warps_per_row) {
-  v = lane_sum<32>(v);
-  if (warps_per_row == 1) return v;
-  __shared__ float partial[kMaxWarps];
-  const int first = threadIdx.y * warps_per_row;
-  if (threadIdx.x % 32 == 0) partial[first + threadIdx.x / 32] = v;
-  __syncthreads();
+constexpr int kMaxSlices = 128;  // beyond, a row is read twice
+
+// The sum of a row's slices, the same in every thread. partial[] holds one sum
+// for each slice.
+__device__ __forceinline__ float slice_sum(const float* partial, int slices) {
   const int lane = threadIdx.x % 32;
-  return lane_sum<32>(lane < warps_per_row ? partial[first + lane] : 0.f);
+  float v = lane < slices ? partial[lane] : 0.f;
+  for (int s = lane + 32; s < slices; s += 32) v += partial[s];
+  return lane_sum<32>(v);
 }
 
-// kHeld: vectors of the row per thread, 0 for rows that are read twice.
-template <typename T, int kHeld, bool kAligned, bool kAdd>
-__global__ void __launch_bounds__(512) norm_kernel(const NormArgs p) {
+// kHeld: slices per warp. kThreads and kBlocks bound the registers.
+template <typename T, int kHeld, bool kAligned, bool kAdd, int kThreads, int kBlocks>
+__global__ void __launch_bounds__(kThreads, kBlocks) norm_kernel(const NormParams p) {
   constexpr int N = kVec<T>;
-  constexpr int kSlots = kHeld > 0 ? kHeld : 1;
   using V = Vec<T, N>;
+  // Eight vectors of the row and as many of the weight would not fit the
+  // register file, so the widest rows read their weight late.
+  constexpr bool kGainHeld = kHeld < 8;
   const int64_t row = int64_t(blockIdx.x) * blockDim.y + threadIdx.y;
   const bool live = row < p.rows;
   const int cols = int(p.cols);
-  const int vecs = (cols + N - 1) / N;
-  const T* x = static_cast<const T*>(p.x) + (live ? row * p.x_stride : 0);
-  T* residual = static_cast<T*>(p.residual) + (kAdd && live ? row * p.residual_stride : 0);
-  T* out = static_cast<T*>(p.out) + (live ? row * p.out_stride : 0);
+  const int vecs = live ? (cols + N - 1) / N : 0;
+  const T* x = static_cast<const T*>(p.x) + row * p.x_stride;
+  T* residual = static_cast<T*>(p.residual) + (kAdd ? row * p.residual_stride : 0);
+  T* out = static_cast<T*>(p.out) + row * p.out_stride;
   const T* weight = static_cast<const T*>(p.weight);
-  const int rounds = kHeld > 0 ? kHeld : (vecs + blockDim.x - 1) / blockDim.x;
 
   begin_dependent_launch();
 
-  // Eight vectors of the row and as many of the weight would not fit the
-  // register file, so the widest rows read their weight late.
-  constexpr bool kGainHeld = kHeld > 0 && kHeld < 8;
-  V held[kSlots], gain[kGainHeld ? kSlots : 1];
-  float sum = 0.f;
-  if constexpr (kHeld > 0) {  // all loads are in flight before the first use
+  V held[kHeld], added[kAdd ? kHeld : 1], gain[kGainHeld ? kHeld : 1];
 #pragma unroll
-    for (int j = 0; j < kSlots; ++j) {
+  for (int j = 0; j < kHeld; ++j) {
+    const int v = threadIdx.x + j * blockDim.x;
+    if (v < vecs) held[j] = load<kAligned, N>(x, v * N, cols);
+  }
+  if constexpr (kAdd) {
+#pragma unroll
+    for (int j = 0; j < kHeld; ++j) {
       const int v = threadIdx.x + j * blockDim.x;
-      if (live && v < vecs) held[j] = load<kAligned, N>(x, v * N, cols);
+      if (v < vecs) added[j] = load<kAligned, N>(static_cast<const T*>(residual), v * N, cols);
     }
-    V added[kAdd ? kSlots : 1];
-    if constexpr (kAdd) {
+  }
+  if constexpr (kGainHeld) {
 #pragma unroll
-      for (int j = 0; j < kSlots; ++j) {
-        const int v = threadIdx.x + j * blockDim.x;
-        if (live && v < vecs) added[j] = load<kAligned, N>(static_cast<const T*>(residual), v * N, cols);
-      }
-    }
-    if constexpr (kGainHeld) {
-#pragma unroll
-      for (int j = 0; j < kSlots; ++j) {
-        const int v = threadIdx.x + j * blockDim.x;
-        if (live && v < vecs) gain[j] = load<kAligned, N>(weight, v * N, cols);
-      }
-    }
-#pragma unroll
-    for (int j = 0; j < kSlots; ++j) {
+    for (int j = 0; j < kHeld; ++j) {
       const int v = threadIdx.x + j * blockDim.x;
-      if (!(live && v < vecs)) continue;
+      if (v < vecs) gain[j] = load<kAligned, N>(weight, v * N, cols);
+    }
+  }
+
+  float sum[kHeld];
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
+    const int v = threadIdx.x + j * blockDim.x;
+    sum[j] = 0.f;
+    if (v < vecs) {
       if constexpr (kAdd) {
 #pragma unroll
         for (int i = 0; i < N; ++i)
@@ -85,103 +85,128 @@ __global__ void __launch_bounds__(512) norm_kernel(const NormArgs p) {
         store<kAligned, N>(residual, v * N, cols, held[j]);
       }
 #pragma unroll
-      for (int i = 0; i < N; ++i) sum = fmaf(to_float(held[j].v[i]), to_float(held[j].v[i]), sum);
+      for (int i = 0; i < N; ++i) sum[j] = fmaf(to_float(held[j].v[i]), to_float(held[j].v[i]), sum[j]);
     }
-  } else {
-    for (int j = 0; j < rounds; ++j) {
-      const int v = threadIdx.x + j * blockDim.x;
-      if (!(live && v < vecs)) continue;
-      V r = load<kAligned, N>(x, v * N, cols);
-      if constexpr (kAdd) {
-        const V a = load<kAligned, N>(static_cast<const T*>(residual), v * N, cols);
-#pragma unroll
-        for (int i = 0; i < N; ++i) r.v[i] = from_float<T>(to_float(r.v[i]) + to_float(a.v[i]));
-        store<kAligned, N>(residual, v * N, cols, r);
-      }
-#pragma unroll
-      for (int i = 0; i < N; ++i) sum = fmaf(to_float(r.v[i]), to_float(r.v[i]), sum);
-    }
+    sum[j] = lane_sum<32>(sum[j]);
   }
 
-  const float mean = row_sum(sum, blockDim.x / 32) / float(cols);
-  const float rstd = rsqrtf(mean + p.eps);
-
-  if constexpr (kHeld > 0) {
-#pragma unroll
-    for (int j = 0; j < kSlots; ++j) {
-      const int v = threadIdx.x + j * blockDim.x;
-      if (!(live && v < vecs)) continue;
-      const int g = kGainHeld ? j : 0;
-      if constexpr (!kGainHeld) gain[0] = load<kAligned, N>(weight, v * N, cols);
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        held[j].v[i] = from_float<T>(scale(to_float(held[j].v[i]), rstd, to_float(gain[g].v[i]) + p.weight_offset));
-      store<kAligned, N>(out, v * N, cols, held[j]);
-    }
+  // Slice s = j * warps + warp. Up to four slices in one warp need no barrier;
+  // the tree is the one that slice_sum's butterfly makes of them.
+  float total;
+  const int warps = blockDim.x / 32;
+  if (kHeld <= 4 && warps == 1) {
+    total = sum[0];
+    if constexpr (kHeld == 2) total = sum[0] + sum[1];
+    if constexpr (kHeld == 4) total = (sum[0] + sum[2]) + (sum[1] + sum[3]);
   } else {
-    const T* source = kAdd ? residual : x;  // a thread reads back only what it wrote itself
-    for (int j = 0; j < rounds; ++j) {
-      const int v = threadIdx.x + j * blockDim.x;
-      if (!(live && v < vecs)) continue;
-      V r = load<kAligned, N>(source, v * N, cols);
-      const V g = load<kAligned, N>(weight, v * N, cols);
+    extern __shared__ float partial[];
+    float* mine = partial + threadIdx.y * warps * kHeld;
+    if (threadIdx.x % 32 == 0) {
 #pragma unroll
-      for (int i = 0; i < N; ++i)
-        r.v[i] = from_float<T>(scale(to_float(r.v[i]), rstd, to_float(g.v[i]) + p.weight_offset));
-      store<kAligned, N>(out, v * N, cols, r);
+      for (int j = 0; j < kHeld; ++j) mine[j * warps + threadIdx.x / 32] = sum[j];
     }
+    __syncthreads();
+    total = slice_sum(mine, warps * kHeld);
+  }
+  const float rstd = rsqrtf(fmaf(total, p.inverse_cols, p.eps));
+
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
+    const int v = threadIdx.x + j * blockDim.x;
+    if (v >= vecs) continue;
+    const int g = kGainHeld ? j : 0;
+    if constexpr (!kGainHeld) gain[0] = load<kAligned, N>(weight, v * N, cols);
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      held[j].v[i] = from_float<T>(scale(to_float(held[j].v[i]), rstd, to_float(gain[g].v[i]) + p.weight_offset));
+    store<kAligned, N>(out, v * N, cols, held[j]);
   }
 }
 
-// The shape of a row's thread group, from the row's length alone.
-struct Shape {
-  int held;     // vectors per thread, 0 = read twice
-  int threads;  // per row
-};
+// Rows too wide for the registers of one block: read twice.
+template <typename T, bool kAligned, bool kAdd>
+__global__ void __launch_bounds__(512) wide_norm_kernel(const NormParams p) {
+  constexpr int N = kVec<T>;
+  const int64_t row = blockIdx.x;
+  const int cols = int(p.cols);
+  const int vecs = (cols + N - 1) / N;
+  const T* x = static_cast<const T*>(p.x) + row * p.x_stride;
+  T* residual = static_cast<T*>(p.residual) + (kAdd ? row * p.residual_stride : 0);
+  T* out = static_cast<T*>(p.out) + row * p.out_stride;
+  const T* weight = static_cast<const T*>(p.weight);
 
-Shape row_shape(int vecs) {
-  auto warps = [](int n) { return int(div_up(n, 32)) * 32; };
-  if (vecs <= 64) return {vecs <= 32 ? 1 : 2, 32};  // as the prologue: one warp per head
-  if (vecs <= 512) return {1, warps(vecs)};
-  if (vecs <= 1024) return {2, warps(int(div_up(vecs, 2)))};
-  if (vecs <= 2048) return {4, warps(int(div_up(vecs, 4)))};
-  if (vecs <= kMaxHeldVecs) return {8, warps(int(div_up(vecs, 8)))};
-  return {0, 512};
+  begin_dependent_launch();
+
+  float sum = 0.f;
+  for (int v = threadIdx.x; v < vecs; v += blockDim.x) {
+    Vec<T, N> r = load<kAligned, N>(x, v * N, cols);
+    if constexpr (kAdd) {
+      const Vec<T, N> a = load<kAligned, N>(static_cast<const T*>(residual), v * N, cols);
+#pragma unroll
+      for (int i = 0; i < N; ++i) r.v[i] = from_float<T>(to_float(r.v[i]) + to_float(a.v[i]));
+      store<kAligned, N>(residual, v * N, cols, r);
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum = fmaf(to_float(r.v[i]), to_float(r.v[i]), sum);
+  }
+  __shared__ float partial[16];
+  sum = lane_sum<32>(sum);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = sum;
+  __syncthreads();
+  const float rstd = rsqrtf(fmaf(slice_sum(partial, blockDim.x / 32), p.inverse_cols, p.eps));
+  const T* source = kAdd ? residual : x;  // a thread reads back only what it wrote itself
+  for (int v = threadIdx.x; v < vecs; v += blockDim.x) {
+    Vec<T, N> r = load<kAligned, N>(source, v * N, cols);
+    const Vec<T, N> g = load<kAligned, N>(weight, v * N, cols);
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      r.v[i] = from_float<T>(scale(to_float(r.v[i]), rstd, to_float(g.v[i]) + p.weight_offset));
+    store<kAligned, N>(out, v * N, cols, r);
+  }
 }
 
-template <typename T, int kHeld, bool kAligned>
-int launch_norm(const NormArgs& p, int threads, void* stream, const Device& device) {
-  // Short rows share a block of four warps.
-  const int rows_per_block = threads >= 128 || p.rows == 1 ? 1 : 128 / threads;
-  const dim3 block(threads, rows_per_block);
+template <typename T, int kHeld, bool kAligned, bool kAdd, int kThreads, int kBlocks>
+int launch_norm(const NormParams& p, int slices, void* stream, const Device& device) {
+  const int warps = int(div_up(slices, kHeld));
+  // Narrow rows share a block of four warps.
+  const int rows_per_block = warps >= 4 || p.rows == 1 ? 1 : 4 / warps;
+  const dim3 block(warps * 32, rows_per_block);
   const dim3 grid(unsigned(div_up(p.rows, rows_per_block)));
-  auto kernel = p.residual ? norm_kernel<T, kHeld, kAligned, true> : norm_kernel<T, kHeld, kAligned, false>;
-  return launch(kernel, grid, block, 0, stream, device, p);
+  const size_t shared = size_t(rows_per_block) * warps * kHeld * sizeof(float);
+  return launch(norm_kernel<T, kHeld, kAligned, kAdd, kThreads, kBlocks>, grid, block, shared, stream, device, p);
+}
+
+template <typename T, bool kAligned, bool kAdd>
+int launch_norm(const NormParams& p, void* stream, const Device& device) {
+  const int slices = int(div_up(p.cols, 32 * kVec<T>));
+  if (slices > kMaxSlices) {
+    return launch(wide_norm_kernel<T, kAligned, kAdd>, dim3(unsigned(p.rows)), dim3(512), 0, stream, device, p);
+  }
+  // One slice per warp as long as a block has warps for them: on an H200 that
+  // beats fewer warps with more slices each at every size, because the phases
+  // of many small blocks overlap.
+  if (slices <= 16) return launch_norm<T, 1, kAligned, kAdd, 512, 4>(p, slices, stream, device);
+  if (slices <= 32) return launch_norm<T, 2, kAligned, kAdd, 512, 2>(p, slices, stream, device);
+  if (slices <= 64) return launch_norm<T, 4, kAligned, kAdd, 512, 1>(p, slices, stream, device);
+  return launch_norm<T, 8, kAligned, kAdd, 512, 1>(p, slices, stream, device);
 }
 
 template <typename T>
-int norm(const NormArgs& p, void* stream) {
+int norm(const NormArgs& args, void* stream) {
   constexpr int N = kVec<T>;
   Device device;
   if (int err = current_device(&device)) return err;
+  NormParams p;
+  static_cast<NormArgs&>(p) = args;
+  p.inverse_cols = 1.f / float(args.cols);
   if (p.rows > 0x7fffffffLL || p.cols > 0x7fffffffLL - 65536) return cudaErrorInvalidValue;
   const bool aligned = p.cols % N == 0 && aligned16(p.x) && aligned16(p.out) && aligned16(p.weight) &&
                        aligned16(p.residual) && stride16(p.x_stride, N) && stride16(p.out_stride, N) &&
                        stride16(p.residual_stride, N);
-  const Shape shape = row_shape(int(div_up(p.cols, N)));
-  switch (shape.held * 2 + aligned) {
-    case 0: return launch_norm<T, 0, false>(p, shape.threads, stream, device);
-    case 1: return launch_norm<T, 0, true>(p, shape.threads, stream, device);
-    case 2: return launch_norm<T, 1, false>(p, shape.threads, stream, device);
-    case 3: return launch_norm<T, 1, true>(p, shape.threads, stream, device);
-    case 4: return launch_norm<T, 2, false>(p, shape.threads, stream, device);
-    case 5: return launch_norm<T, 2, true>(p, shape.threads, stream, device);
-    case 8: return launch_norm<T, 4, false>(p, shape.threads, stream, device);
-    case 9: return launch_norm<T, 4, true>(p, shape.threads, stream, device);
-    case 16: return launch_norm<T, 8, false>(p, shape.threads, stream, device);
-    case 17: return launch_norm<T, 8, true>(p, shape.threads, stream, device);
+  if (aligned) {
+    return p.residual ? launch_norm<T, true, true>(p, stream, device) : launch_norm<T, true, false>(p, stream, device);
   }
-  return cudaErrorInvalidValue;
+  return p.residual ? launch_norm<T, false, true>(p, stream, device) : launch_norm<T, false, false>(p, stream, device);
 }
 
 }  // namespace

@@ -9,66 +9,46 @@
 namespace thox_edge_ops_cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
 
 // N: elements per access, 1 where alignment or the rotary size forbid vectors.
 template <typename T, typename C, int N, bool kInterleaved>
-__global__ void __launch_bounds__(kThreads) rotary_kernel(const RotaryArgs p) {
-  constexpr bool kAligned = N > 1;
-  constexpr int kPairs = kInterleaved && N > 1 ? N / 2 : N;
+__global__ void __launch_bounds__(kThreads, 12) rotary_kernel(const RotaryArgs p) {
+  // One access per side of a pair; an interleaved vector holds both sides.
+  constexpr bool kPacked = kInterleaved && N > 1;
+  constexpr int kPairs = kPacked ? N / 2 : N;
   const int half = p.rotary_dim / 2;
   const int lanes = half / kPairs;  // threads per head
-  const int work = lanes * (p.q_heads + p.k_heads);
   const int at = blockIdx.x * blockDim.x + threadIdx.x;
-  if (at >= work) return;
+  if (at >= lanes * (p.q_heads + p.k_heads)) return;
   const int head = at / lanes;
   const int pair = (at - head * lanes) * kPairs;
+  // Where the two sides of the first pair lie in a head.
+  const int a_at = kInterleaved ? 2 * pair : pair;
+  const int b_at = kInterleaved ? 2 * pair + 1 : pair + half;
 
   begin_dependent_launch();
 
   for (int64_t token = blockIdx.y; token < p.tokens; token += gridDim.y) {
     const int64_t position = position_of(p, token);
     T* row = head_row<T>(p, token, head);
-    if constexpr (kInterleaved) {
-      if constexpr (N > 1) {
-        Vec<T, N> x = load<kAligned, N>(static_cast<const T*>(row), 2 * pair, 2 * half);
-        if (uint64_t(position) >= uint64_t(p.cache_rows)) continue;
-        const C* cache = static_cast<const C*>(p.cos_sin_cache) + position * p.cache_stride;
-        float c[kPairs], s[kPairs];
-        angles<kAligned, kPairs>(cache, pair, c);
-        angles<kAligned, kPairs>(cache + half, pair, s);
+    Vec<T, N> a = load<true, N>(static_cast<const T*>(row), a_at, 0), b;
+    if constexpr (!kPacked) b = load<true, N>(static_cast<const T*>(row), b_at, 0);
+    if (uint64_t(position) >= uint64_t(p.cache_rows)) continue;
+    const C* cache = static_cast<const C*>(p.cos_sin_cache) + position * p.cache_stride;
+    Angles<true, kPairs, C> cos, sin;
+    cos.read(cache, pair);
+    sin.read(cache + half, pair);
 #pragma unroll
-        for (int i = 0; i < kPairs; ++i) {
-          const float a = to_float(x.v[2 * i]), b = to_float(x.v[2 * i + 1]);
-          x.v[2 * i] = from_float<T>(rotate_first(a, b, c[i], s[i]));
-          x.v[2 * i + 1] = from_float<T>(rotate_second(a, b, c[i], s[i]));
-        }
-        store<kAligned, N>(row, 2 * pair, 2 * half, x);
-      } else {
-        if (uint64_t(position) >= uint64_t(p.cache_rows)) continue;
-        const C* cache = static_cast<const C*>(p.cos_sin_cache) + position * p.cache_stride;
-        const float c = to_float(cache[pair]), s = to_float(cache[half + pair]);
-        const float a = to_float(row[2 * pair]), b = to_float(row[2 * pair + 1]);
-        row[2 * pair] = from_float<T>(rotate_first(a, b, c, s));
-        row[2 * pair + 1] = from_float<T>(rotate_second(a, b, c, s));
-      }
-    } else {
-      Vec<T, N> x = load<kAligned || N == 1, N>(static_cast<const T*>(row), pair, half);
-      Vec<T, N> y = load<kAligned || N == 1, N>(static_cast<const T*>(row + half), pair, half);
-      if (uint64_t(position) >= uint64_t(p.cache_rows)) continue;
-      const C* cache = static_cast<const C*>(p.cos_sin_cache) + position * p.cache_stride;
-      float c[N], s[N];
-      angles<true, N>(cache, pair, c);
-      angles<true, N>(cache + half, pair, s);
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const float a = to_float(x.v[i]), b = to_float(y.v[i]);
-        x.v[i] = from_float<T>(rotate_first(a, b, c[i], s[i]));
-        y.v[i] = from_float<T>(rotate_second(a, b, c[i], s[i]));
-      }
-      store<true, N>(row, pair, half, x);
-      store<true, N>(row + half, pair, half, y);
+    for (int i = 0; i < kPairs; ++i) {
+      T& x = a.v[kPacked ? 2 * i : i];
+      T& y = kPacked ? a.v[2 * i + 1] : b.v[i];
+      const float u = to_float(x), v = to_float(y);
+      x = from_float<T>(rotate_first(u, v, cos[i], sin[i]));
+      y = from_float<T>(rotate_second(u, v, cos[i], sin[i]));
     }
+    store<true, N>(row, a_at, 0, a);
+    if constexpr (!kPacked) store<true, N>(row, b_at, 0, b);
   }
 }
 
@@ -77,8 +57,8 @@ int launch_rotary(const RotaryArgs& p, void* stream, const Device& device) {
   const int pairs = p.interleaved && N > 1 ? N / 2 : N;
   const int64_t work = int64_t(p.rotary_dim / 2 / pairs) * (p.q_heads + p.k_heads);
   if (work > 0x7fffffffLL - kThreads) return cudaErrorInvalidValue;
-  // A single token spreads over several multiprocessors in blocks of one or two warps.
-  const int threads = p.tokens >= device.sms ? kThreads : 64;
+  // A few tokens spread over many multiprocessors in blocks of two warps.
+  const int threads = work * p.tokens < int64_t(device.sms) * 2048 ? 64 : 128;
   const dim3 grid(unsigned(div_up(work, threads)), unsigned(p.tokens < 65535 ? p.tokens : 65535));
   auto kernel = p.interleaved ? rotary_kernel<T, C, N, true> : rotary_kernel<T, C, N, false>;
   return launch(kernel, grid, dim3(threads), 0, stream, device, p);

@@ -21,17 +21,20 @@ __device__ __forceinline__ T* head_row(const RotaryArgs& p, int64_t token, int h
              : static_cast<T*>(p.k) + token * p.k_token_stride + (head - p.q_heads) * p.k_head_stride;
 }
 
-// N neighbouring cosines or sines. C is the cache's element type.
+// N neighbouring cosines or sines as they lie in the cache, whose element type
+// is C. They are converted at their use: a conversion right after the load
+// would make everything in between wait for the load.
 template <bool kAligned, int N, typename C>
-__device__ __forceinline__ void angles(const C* row, int first, float (&out)[N]) {
-  constexpr int kStep = N < kVec<C> ? N : kVec<C>;
+struct Angles {
+  static constexpr int kStep = N < kVec<C> ? N : kVec<C>;
+  Vec<C, kStep> part[N / kStep];
+
+  __device__ __forceinline__ void read(const C* row, int first) {
 #pragma unroll
-  for (int at = 0; at < N; at += kStep) {
-    const Vec<C, kStep> r = load<kAligned, kStep>(row, first + at, first + N);
-#pragma unroll
-    for (int i = 0; i < kStep; ++i) out[at + i] = to_float(r.v[i]);
+    for (int j = 0; j < N / kStep; ++j) part[j] = load<kAligned, kStep>(row, first + j * kStep, first + N);
   }
-}
+  __device__ __forceinline__ float operator[](int i) const { return to_float(part[i / kStep].v[i % kStep]); }
+};
 
 // (a, b) -> (a c - b s, b c + a s), contracted the same way everywhere.
 __device__ __forceinline__ float rotate_first(float a, float b, float c, float s) { return fmaf(a, c, -__fmul_rn(b, s)); }
