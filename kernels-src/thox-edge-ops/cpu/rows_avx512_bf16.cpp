@@ -1,0 +1,19 @@
+// The unit for AVX-512 with BF16. Nothing on other architectures.
+#include "unit.h"
+
+#if defined(__x86_64__)
+
+#include "vec_avx512.h"
+
+#include "lanes.h"
+#include "rows.h"
+
+namespace thox_edge_ops_cpu {
+namespace {
+THOX_DEFINE_UNIT(avx512_bf16)
+}
+}  // namespace thox_edge_ops_cpu
+
+THOX_EDGE_OPS_UNIT(avx512_bf16) { return &thox_edge_ops_cpu::unit_table; }
+
+#endif

@@ -1,0 +1,148 @@
+// Registers of four fp32 lanes: SSE2, which every x86-64 CPU has.
+#pragma once
+
+#include <emmintrin.h>
+
+namespace thox_edge_ops_cpu {
+namespace {
+
+using Reg = __m128;
+constexpr int kRegLanes = 4;
+
+THOX_INLINE Reg reg_splat(float v) { return _mm_set1_ps(v); }
+THOX_INLINE Reg reg_add(Reg a, Reg b) { return _mm_add_ps(a, b); }
+THOX_INLINE Reg reg_sub(Reg a, Reg b) { return _mm_sub_ps(a, b); }
+THOX_INLINE Reg reg_mul(Reg a, Reg b) { return _mm_mul_ps(a, b); }
+THOX_INLINE Reg reg_div(Reg a, Reg b) { return _mm_div_ps(a, b); }
+THOX_INLINE Reg reg_min(Reg a, Reg b) { return _mm_min_ps(a, b); }
+THOX_INLINE Reg reg_max(Reg a, Reg b) { return _mm_max_ps(a, b); }
+
+// Not fused: two roundings.
+THOX_INLINE Reg reg_fma(Reg a, Reg b, Reg c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
+
+// For numbers that fit an int.
+THOX_INLINE Reg reg_round(Reg a) { return _mm_cvtepi32_ps(_mm_cvtps_epi32(a)); }
+
+// 1 + p 2^n for whole n in [-126, 128]. 2^(n-1) is a number of the format for
+// all of them but -126, where 0 stands for it and 1 is the rounded result.
+THOX_INLINE Reg reg_one_plus_scaled(Reg p, Reg n) {
+  const __m128i e = _mm_add_epi32(_mm_cvtps_epi32(n), _mm_set1_epi32(126));
+  const Reg half = _mm_mul_ps(p, _mm_castsi128_ps(_mm_slli_epi32(e, 23)));
+  return _mm_add_ps(_mm_add_ps(half, half), reg_splat(1.f));
+}
+
+THOX_INLINE Reg reg_load(const float* p) { return _mm_loadu_ps(p); }
+
+// Four 16-bit elements, each in the low half of its lane.
+THOX_INLINE __m128i load_words(const void* p) {
+  return _mm_unpacklo_epi16(_mm_loadl_epi64(static_cast<const __m128i*>(p)), _mm_setzero_si128());
+}
+
+THOX_INLINE Reg half_value(__m128i h) {
+  const __m128i magnitude = _mm_slli_epi32(_mm_and_si128(h, _mm_set1_epi32(0x7fff)), 13);
+  const __m128i sign = _mm_slli_epi32(_mm_and_si128(h, _mm_set1_epi32(0x8000)), 16);
+  // The exponent's bias differs by 112; a product corrects it for subnormal
+  // numbers as well, but infinities and NaNs need their exponent set.
+  const Reg scaled = _mm_mul_ps(_mm_castsi128_ps(magnitude), _mm_castsi128_ps(_mm_set1_epi32((127 + 112) << 23)));
+  const __m128i special = _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7bff << 13));
+  const __m128i exponent = _mm_and_si128(special, _mm_set1_epi32(0x7f800000));
+  return _mm_or_ps(scaled, _mm_castsi128_ps(_mm_or_si128(sign, exponent)));
+}
+
+THOX_INLINE Reg reg_load(const Half* p) { return half_value(load_words(p)); }
+
+THOX_INLINE Reg reg_load(const BFloat16* p) {
+  return _mm_castsi128_ps(_mm_slli_epi32(load_words(p), 16));
+}
+
+THOX_INLINE void reg_store(float* p, Reg a) { _mm_storeu_ps(p, a); }
+
+THOX_INLINE __m128i choose(__m128i mask, __m128i yes, __m128i no) {
+  return _mm_or_si128(_mm_and_si128(mask, yes), _mm_andnot_si128(mask, no));
+}
+
+// The fp16 bits of each lane, rounded to nearest even, in its low half.
+THOX_INLINE __m128i half_bits(Reg a) {
+  const __m128i bits = _mm_castps_si128(a);
+  const __m128i magnitude = _mm_and_si128(bits, _mm_set1_epi32(0x7fffffff));
+  // Normal numbers: correct the bias, then round away 13 bits of the fraction.
+  const __m128i last = _mm_and_si128(_mm_srli_epi32(bits, 13), _mm_set1_epi32(1));
+  const __m128i bias = _mm_set1_epi32(0xfff - (112 << 23));
+  const __m128i normal = _mm_srli_epi32(_mm_add_epi32(_mm_add_epi32(magnitude, bias), last), 13);
+  // Subnormal ones: the last bit of 0.5 weighs as much as theirs, so that the
+  // addition rounds them.
+  const __m128i half = _mm_castps_si128(reg_splat(0.5f));
+  const __m128i tiny = _mm_sub_epi32(
+      _mm_castps_si128(_mm_add_ps(_mm_castsi128_ps(magnitude), _mm_castsi128_ps(half))), half);
+  // From 65520 on: infinity. NaN: quiet, with the leading bits of its payload.
+  const __m128i is_tiny = _mm_cmplt_epi32(magnitude, _mm_set1_epi32(113 << 23));
+  const __m128i is_huge = _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x477fefff));
+  const __m128i is_nan = _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7f800000));
+  const __m128i payload = _mm_and_si128(_mm_srli_epi32(magnitude, 13), _mm_set1_epi32(0x1ff));
+  const __m128i special =
+      _mm_or_si128(_mm_set1_epi32(0x7c00), _mm_and_si128(is_nan, _mm_or_si128(payload, _mm_set1_epi32(0x200))));
+  const __m128i value = choose(is_huge, special, choose(is_tiny, tiny, normal));
+  return _mm_or_si128(value, _mm_and_si128(_mm_srli_epi32(bits, 16), _mm_set1_epi32(0x8000)));
+}
+
+// a with its low half rounded away, to nearest even: adding 0x7fff and the bit
+// that becomes the last one carries into the upper half as it should, also
+// into the exponent. A NaN would turn into infinity, so it only becomes quiet.
+THOX_INLINE __m128i bfloat16_bits(Reg a) {
+  const __m128i bits = _mm_castps_si128(a);
+  const __m128i last = _mm_and_si128(_mm_srli_epi32(bits, 16), _mm_set1_epi32(1));
+  const __m128i sum = _mm_add_epi32(_mm_add_epi32(bits, _mm_set1_epi32(0x7fff)), last);
+  const __m128i quiet = _mm_or_si128(bits, _mm_set1_epi32(0x400000));
+  return choose(_mm_castps_si128(_mm_cmpunord_ps(a, a)), quiet, sum);
+}
+
+// The low halves of eight lanes. SSE2 packs with signed saturation only, so
+// they are sign-extended first.
+THOX_INLINE void store_words(void* p, __m128i low, __m128i high) {
+  low = _mm_srai_epi32(_mm_slli_epi32(low, 16), 16);
+  high = _mm_srai_epi32(_mm_slli_epi32(high, 16), 16);
+  _mm_storeu_si128(static_cast<__m128i*>(p), _mm_packs_epi32(low, high));
+}
+
+THOX_INLINE void lanes_store(Half* p, const Reg (&r)[4]) {
+  store_words(p, half_bits(r[0]), half_bits(r[1]));
+  store_words(p + 8, half_bits(r[2]), half_bits(r[3]));
+}
+
+THOX_INLINE void store_upper_words(void* p, __m128i low, __m128i high) {
+  const __m128i bits = _mm_packs_epi32(_mm_srai_epi32(low, 16), _mm_srai_epi32(high, 16));
+  _mm_storeu_si128(static_cast<__m128i*>(p), bits);
+}
+
+THOX_INLINE void lanes_store(BFloat16* p, const Reg (&r)[4]) {
+  store_upper_words(p, bfloat16_bits(r[0]), bfloat16_bits(r[1]));
+  store_upper_words(p + 8, bfloat16_bits(r[2]), bfloat16_bits(r[3]));
+}
+
+THOX_INLINE Reg reg_rounded(Reg a, Half) { return half_value(half_bits(a)); }
+
+THOX_INLINE Reg reg_rounded(Reg a, BFloat16) {
+  return _mm_castsi128_ps(_mm_and_si128(bfloat16_bits(a), _mm_set1_epi32(-0x10000)));
+}
+
+// Lanes 2, then 1 apart.
+THOX_INLINE float reg_lane_sum(Reg v) {
+  v = _mm_add_ps(v, _mm_movehl_ps(v, v));
+  return _mm_cvtss_f32(_mm_add_ss(v, _mm_shuffle_ps(v, v, 0x55)));
+}
+
+THOX_INLINE float scalar_sqrt(float v) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(v))); }
+
+// (a0 b0 a1 b1 ...) in two registers to (a0 a1 ...) and (b0 b1 ...).
+THOX_INLINE void split_pairs(Reg low, Reg high, Reg& a, Reg& b) {
+  a = _mm_shuffle_ps(low, high, 0x88);
+  b = _mm_shuffle_ps(low, high, 0xdd);
+}
+
+THOX_INLINE void join_pairs(Reg a, Reg b, Reg& low, Reg& high) {
+  low = _mm_unpacklo_ps(a, b);
+  high = _mm_unpackhi_ps(a, b);
+}
+
+}  // namespace
+}  // namespace thox_edge_ops_cpu

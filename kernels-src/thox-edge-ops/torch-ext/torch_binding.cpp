@@ -1,0 +1,450 @@
+// The operators as torch sees them: schemas, validation, and the call of the
+// backend that this library was compiled for.
+//
+// Everything is checked here, before any pointer arithmetic: rank, shape,
+// dtype, device, overlap. A tensor whose strides a backend cannot walk (its
+// last dimension has gaps, or its leading dimensions are no single stride
+// apart) is copied, and copied back where it is written.
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+#include <torch/library.h>
+
+#include "registration.h"
+
+#if defined(CUDA_KERNEL)
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "edge_ops_cuda.h"
+#define BACKEND_KEY CUDA
+namespace backend = thox_edge_ops_cuda;
+#else
+#include "edge_ops_cpu.h"
+#include "parallel.h"
+#define BACKEND_KEY CPU
+namespace backend = thox_edge_ops_cpu;
+#endif
+
+namespace {
+
+using at::Tensor;
+
+#if defined(CUDA_KERNEL)
+
+// Calls launch(stream) on the tensor's device and turns its error into ours.
+template <class Launch>
+void on_device(const char* op, const Tensor& on, Launch launch) {
+  const c10::cuda::CUDAGuard guard(on.device());
+  const int error = launch(static_cast<void*>(c10::cuda::getCurrentCUDAStream().stream()));
+  TORCH_CHECK(error == 0, op, ": the launch failed: ", cudaGetErrorString(static_cast<cudaError_t>(error)));
+}
+
+Tensor new_empty(at::IntArrayRef sizes, const Tensor& like) { return at::empty(sizes, like.options()); }
+
+#else
+
+template <class Launch>
+void on_device(const char* op, const Tensor&, Launch launch) {
+  static const char* const no_unit = backend::select_unit();
+  TORCH_CHECK(no_unit == nullptr, op, ": ", no_unit);
+  launch(parallel);
+}
+
+// What at::empty does for a CPU tensor, without a second trip through the
+// dispatcher.
+Tensor new_empty(at::IntArrayRef sizes, const Tensor& like) {
+  return Tensor(at::detail::empty_cpu(sizes, like.scalar_type()));
+}
+
+#endif
+
+backend::DType dtype_of(const char* op, const Tensor& x) {
+  switch (x.scalar_type()) {
+    case at::kFloat: return backend::kFloat32;
+    case at::kHalf: return backend::kFloat16;
+    case at::kBFloat16: return backend::kBFloat16;
+    default: TORCH_CHECK(false, op, ": expected float32, float16 or bfloat16, got ", x.scalar_type());
+  }
+}
+
+void check_like(const char* op, const char* name, const Tensor& t, const Tensor& x) {
+  TORCH_CHECK(t.scalar_type() == x.scalar_type(), op, ": ", name, " must have the dtype ", x.scalar_type(),
+              " of the input, got ", t.scalar_type());
+  TORCH_CHECK(t.device() == x.device(), op, ": ", name, " must be on ", x.device(), " like the input, got ",
+              t.device());
+}
+
+void check_weight(const char* op, const char* name, const Tensor& weight, const Tensor& x, int64_t size) {
+  check_like(op, name, weight, x);
+  TORCH_CHECK(weight.dim() == 1 && weight.size(0) == size, op, ": ", name, " must have shape [", size, "], got ",
+              weight.sizes());
+}
+
+// The operators have no backward pass: computing on would give a result that
+// silently does not depend on its inputs.
+template <class... Tensors>
+void check_no_grad(const char* op, const Tensors&... tensors) {
+  if (C10_LIKELY(!c10::GradMode::is_enabled())) return;
+  TORCH_CHECK_NOT_IMPLEMENTED(!(tensors.requires_grad() || ...), op,
+                              " has no backward pass, but an input requires a gradient; call it under "
+                              "torch.no_grad() or torch.inference_mode(), or use the functions of `reference`");
+}
+
+// Autograd's kernels are passed by, so the version that it looks at is kept
+// here.
+void wrote_to(const Tensor& t) {
+  if (!t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
+}
+
+void check_in_place(const char* op, const char* name, const Tensor& t) {
+  TORCH_CHECK(at::has_internal_overlap(t) != at::MemOverlap::Yes, op, ": ", name,
+              " is written in place, but several of its elements share memory; clone it first");
+}
+
+// One stride over all leading dimensions of t but the last `inner` ones.
+// False where there is none.
+bool leading_stride(const Tensor& t, int64_t inner, int64_t& stride) {
+  const auto sizes = t.sizes(), strides = t.strides();
+  stride = 0;
+  int64_t expected = 0;  // of the next dimension outwards; 0 while any will do
+  for (int64_t d = t.dim() - inner - 1; d >= 0; --d) {
+    if (sizes[d] == 1) continue;
+    if (expected == 0) {
+      stride = strides[d];
+    } else if (strides[d] != expected) {
+      return false;
+    }
+    expected = strides[d] * sizes[d];
+    if (expected == 0) return false;
+  }
+  return true;
+}
+
+// t, or a copy, as rows of its last dimension. An overlap of rows is fine
+// where they are only read.
+Tensor as_rows(const Tensor& t, int64_t& stride) {
+  const int64_t cols = t.size(-1);
+  if (C10_LIKELY(t.is_contiguous())) {
+    stride = cols;
+    return t;
+  }
+  if ((t.stride(-1) == 1 || cols == 1) && leading_stride(t, 1, stride)) return t;
+  stride = cols;
+  return t.contiguous();
+}
+
+Tensor contiguous_weight(const Tensor& weight) { return weight.is_contiguous() ? weight : weight.contiguous(); }
+
+// --- rms_norm
+
+void check_norm(const char* op, const Tensor& x, const Tensor& weight) {
+  TORCH_CHECK(x.dim() >= 1, op, ": x must have at least one dimension, got a scalar");
+  check_weight(op, "weight", weight, x, x.size(-1));
+}
+
+void run_norm(const char* op, const Tensor& out, const Tensor& x, const Tensor* residual, const Tensor& weight,
+              double eps, double weight_offset) {
+  const int64_t cols = x.size(-1);
+  if (x.numel() == 0) return;
+  backend::NormArgs args{};
+  const Tensor from = as_rows(x, args.x_stride);
+  const Tensor to = out.is_same(x) ? from : as_rows(out, args.out_stride);
+  if (out.is_same(x)) args.out_stride = args.x_stride;
+  const Tensor sum = residual ? as_rows(*residual, args.residual_stride) : Tensor();
+  const Tensor gain = contiguous_weight(weight);
+  args.out = to.data_ptr();
+  args.x = from.const_data_ptr();
+  args.residual = residual ? sum.data_ptr() : nullptr;
+  args.weight = gain.const_data_ptr();
+  args.rows = x.numel() / cols;
+  args.cols = cols;
+  args.eps = static_cast<float>(eps);
+  args.weight_offset = static_cast<float>(weight_offset);
+  const backend::DType dtype = dtype_of(op, x);
+  on_device(op, x, [&](auto run) { return backend::rms_norm(args, dtype, run); });
+  if (!to.is_same(out)) out.copy_(to);
+  if (residual && !sum.is_same(*residual)) residual->copy_(sum);
+}
+
+void check_out(const char* op, const Tensor& out, const Tensor& x, at::IntArrayRef sizes) {
+  check_like(op, "out", out, x);
+  TORCH_CHECK(out.sizes() == sizes, op, ": out must have shape ", sizes, ", got ", out.sizes());
+  check_in_place(op, "out", out);
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, double weight_offset) {
+  constexpr char op[] = "rms_norm";
+  check_no_grad(op, x, weight);
+  check_norm(op, x, weight);
+  dtype_of(op, x);
+  const Tensor out = new_empty(x.sizes(), x);
+  run_norm(op, out, x, nullptr, weight, eps, weight_offset);
+  return out;
+}
+
+void rms_norm_out(Tensor& out, const Tensor& x, const Tensor& weight, double eps, double weight_offset) {
+  constexpr char op[] = "rms_norm_out";
+  check_no_grad(op, out, x, weight);
+  check_norm(op, x, weight);
+  check_out(op, out, x, x.sizes());
+  if (!out.is_same(x)) at::assert_no_partial_overlap(out, x);
+  at::assert_no_overlap(out, weight);
+  run_norm(op, out, x, nullptr, weight, eps, weight_offset);
+  wrote_to(out);
+}
+
+void fused_add_rms_norm(Tensor& x, Tensor& residual, const Tensor& weight, double eps, double weight_offset) {
+  constexpr char op[] = "fused_add_rms_norm";
+  check_no_grad(op, x, residual, weight);
+  check_norm(op, x, weight);
+  check_like(op, "residual", residual, x);
+  TORCH_CHECK(residual.sizes() == x.sizes(), op, ": residual must have the shape ", x.sizes(), " of x, got ",
+              residual.sizes());
+  check_in_place(op, "x", x);
+  check_in_place(op, "residual", residual);
+  at::assert_no_overlap(x, residual);
+  at::assert_no_overlap(x, weight);
+  at::assert_no_overlap(residual, weight);
+  run_norm(op, x, x, &residual, weight, eps, weight_offset);
+  wrote_to(x);
+  wrote_to(residual);
+}
+
+// --- gated activations
+
+void check_gate(const char* op, const Tensor& x) {
+  TORCH_CHECK(x.dim() >= 1, op, ": x must have at least one dimension, got a scalar");
+  TORCH_CHECK(x.size(-1) % 2 == 0, op, ": the last dimension of x holds gate and up projection and must be even, got ",
+              x.sizes());
+}
+
+// The output's sizes, without an allocation for usual ranks.
+c10::SmallVector<int64_t, 6> gate_sizes(const Tensor& x) {
+  c10::SmallVector<int64_t, 6> sizes(x.sizes().begin(), x.sizes().end());
+  sizes.back() /= 2;
+  return sizes;
+}
+
+void run_gate(const char* op, const Tensor& out, const Tensor& x, backend::Act act) {
+  if (x.numel() == 0) return;
+  backend::GateArgs args{};
+  const Tensor from = as_rows(x, args.x_stride);
+  const Tensor to = as_rows(out, args.out_stride);
+  args.out = to.data_ptr();
+  args.x = from.const_data_ptr();
+  args.cols = x.size(-1) / 2;
+  args.rows = out.numel() / args.cols;
+  const backend::DType dtype = dtype_of(op, x);
+  on_device(op, x, [&](auto run) { return backend::act_and_mul(args, act, dtype, run); });
+  if (!to.is_same(out)) out.copy_(to);
+}
+
+Tensor gate(const char* op, const Tensor& x, backend::Act act) {
+  check_no_grad(op, x);
+  check_gate(op, x);
+  dtype_of(op, x);
+  const Tensor out = new_empty(gate_sizes(x), x);
+  run_gate(op, out, x, act);
+  return out;
+}
+
+void gate_out(const char* op, Tensor& out, const Tensor& x, backend::Act act) {
+  check_no_grad(op, out, x);
+  check_gate(op, x);
+  check_out(op, out, x, gate_sizes(x));
+  at::assert_no_overlap(out, x);
+  run_gate(op, out, x, act);
+  wrote_to(out);
+}
+
+Tensor silu_and_mul(const Tensor& x) { return gate("silu_and_mul", x, backend::kSilu); }
+Tensor gelu_tanh_and_mul(const Tensor& x) { return gate("gelu_tanh_and_mul", x, backend::kGeluTanh); }
+void silu_and_mul_out(Tensor& out, const Tensor& x) { gate_out("silu_and_mul_out", out, x, backend::kSilu); }
+void gelu_tanh_and_mul_out(Tensor& out, const Tensor& x) {
+  gate_out("gelu_tanh_and_mul_out", out, x, backend::kGeluTanh);
+}
+
+// --- rotary embedding
+
+// A tensor of heads and the strides that the backend walks it with: the tensor
+// itself, or a copy of one whose strides it cannot walk.
+struct Heads {
+  Tensor walked;
+  int64_t token_stride = 0, head_stride = 0;
+
+  explicit Heads(const Tensor& t) : walked(t) {
+    const bool gaps = t.stride(-1) != 1 && t.size(-1) > 1;
+    if (gaps || !leading_stride(t, 2, token_stride)) {
+      walked = t.contiguous();
+      token_stride = t.size(-1) * t.size(-2);
+    }
+    head_stride = walked.stride(-2);
+  }
+};
+
+void check_heads(const char* op, const char* name, const Tensor& t, const Tensor& positions, const Tensor& q) {
+  TORCH_CHECK(t.dim() >= 2, op, ": ", name, " must have shape [..., heads, head_dim], got ", t.sizes());
+  TORCH_CHECK(t.sizes().slice(0, t.dim() - 2) == positions.sizes(), op, ": the leading dimensions of ", name,
+              " must be the shape ", positions.sizes(), " of positions, got ", t.sizes());
+  TORCH_CHECK(t.size(-1) == q.size(-1), op, ": k must have the head size ", q.size(-1), " of q, got ", t.sizes());
+  TORCH_CHECK(t.size(-2) <= INT32_MAX && t.size(-1) <= INT32_MAX, op, ": ", name, " has too many heads or columns: ",
+              t.sizes());
+  check_in_place(op, name, t);
+}
+
+void check_rotary(const char* op, const Tensor& positions, const Tensor& q, const Tensor& k, const Tensor& cache,
+                  int64_t rotary_dim) {
+  TORCH_CHECK(positions.scalar_type() == at::kLong || positions.scalar_type() == at::kInt, op,
+              ": positions must be int64 or int32, got ", positions.scalar_type());
+  TORCH_CHECK(positions.device() == q.device(), op, ": positions must be on ", q.device(), " like q, got ",
+              positions.device());
+  check_heads(op, "q", q, positions, q);
+  check_like(op, "k", k, q);
+  check_heads(op, "k", k, positions, q);
+  at::assert_no_overlap(q, k);
+  TORCH_CHECK(rotary_dim > 0 && rotary_dim % 2 == 0 && rotary_dim <= q.size(-1), op,
+              ": rotary_dim must be even, positive and at most the head size ", q.size(-1), ", got ", rotary_dim);
+  TORCH_CHECK(cache.scalar_type() == at::kFloat || cache.scalar_type() == q.scalar_type(), op,
+              ": cos_sin_cache must be float32 or the dtype ", q.scalar_type(), " of q, got ", cache.scalar_type());
+  TORCH_CHECK(cache.device() == q.device(), op, ": cos_sin_cache must be on ", q.device(), " like q, got ",
+              cache.device());
+  TORCH_CHECK(cache.dim() == 2 && cache.size(1) == rotary_dim, op, ": cos_sin_cache must have shape [positions, ",
+              rotary_dim, "], got ", cache.sizes());
+}
+
+// Fills what both operators take, calls run(args), and copies back what had
+// to be copied.
+template <class Run>
+void run_rotary(const Tensor& positions, const Tensor& q, const Tensor& k, const Tensor& cache, int64_t rotary_dim,
+                bool interleaved, Run run) {
+  if (positions.numel() == 0 || q.numel() + k.numel() == 0) return;
+  const Heads q_heads(q), k_heads(k);
+  int64_t position_stride;
+  const Tensor at = leading_stride(positions, 0, position_stride) ? positions : positions.contiguous();
+  if (!at.is_same(positions)) position_stride = 1;
+  const Tensor angles = cache.stride(1) == 1 ? cache : cache.contiguous();
+  backend::RotaryArgs args{};
+  args.q = q_heads.walked.data_ptr();
+  args.k = k_heads.walked.data_ptr();
+  args.tokens = positions.numel();
+  args.q_heads = static_cast<int>(q.size(-2));
+  args.k_heads = static_cast<int>(k.size(-2));
+  args.head_dim = static_cast<int>(q.size(-1));
+  args.rotary_dim = static_cast<int>(rotary_dim);
+  args.q_token_stride = q_heads.token_stride;
+  args.q_head_stride = q_heads.head_stride;
+  args.k_token_stride = k_heads.token_stride;
+  args.k_head_stride = k_heads.head_stride;
+  args.positions = at.const_data_ptr();
+  args.position_stride = position_stride;
+  args.positions_are_int64 = positions.scalar_type() == at::kLong;
+  args.cos_sin_cache = angles.const_data_ptr();
+  args.cache_rows = angles.size(0);
+  args.cache_stride = angles.stride(0);
+  args.cache_is_float32 = cache.scalar_type() == at::kFloat;
+  args.interleaved = interleaved;
+  run(args);
+  if (!q_heads.walked.is_same(q)) q.copy_(q_heads.walked);
+  if (!k_heads.walked.is_same(k)) k.copy_(k_heads.walked);
+}
+
+void rotary_embedding(const Tensor& positions, Tensor& q, Tensor& k, const Tensor& cos_sin_cache, int64_t rotary_dim,
+                      bool interleaved) {
+  constexpr char op[] = "rotary_embedding";
+  check_no_grad(op, q, k, cos_sin_cache);
+  check_rotary(op, positions, q, k, cos_sin_cache, rotary_dim);
+  const backend::DType dtype = dtype_of(op, q);
+  run_rotary(positions, q, k, cos_sin_cache, rotary_dim, interleaved, [&](const backend::RotaryArgs& args) {
+    on_device(op, q, [&](auto run) { return backend::rotary_embedding(args, dtype, run); });
+  });
+  wrote_to(q);
+  wrote_to(k);
+}
+
+void qk_norm_rope(const Tensor& positions, Tensor& q, Tensor& k, const Tensor& q_weight, const Tensor& k_weight,
+                  double eps, double weight_offset, const Tensor& cos_sin_cache, int64_t rotary_dim,
+                  bool interleaved) {
+  constexpr char op[] = "qk_norm_rope";
+  check_no_grad(op, q, k, q_weight, k_weight, cos_sin_cache);
+  check_rotary(op, positions, q, k, cos_sin_cache, rotary_dim);
+  check_weight(op, "q_weight", q_weight, q, q.size(-1));
+  check_weight(op, "k_weight", k_weight, q, q.size(-1));
+  const backend::DType dtype = dtype_of(op, q);
+  const Tensor q_gain = contiguous_weight(q_weight), k_gain = contiguous_weight(k_weight);
+  run_rotary(positions, q, k, cos_sin_cache, rotary_dim, interleaved, [&](const backend::RotaryArgs& rotary) {
+    backend::PrologueArgs args{};
+    args.rotary = rotary;
+    args.q_weight = q_gain.const_data_ptr();
+    args.k_weight = k_gain.const_data_ptr();
+    args.eps = static_cast<float>(eps);
+    args.weight_offset = static_cast<float>(weight_offset);
+    on_device(op, q, [&](auto run) { return backend::qk_norm_rope(args, dtype, run); });
+  });
+  wrote_to(q);
+  wrote_to(k);
+}
+
+// --- which code runs
+
+#if defined(CUDA_KERNEL)
+std::string isa() { return "cuda"; }
+std::string isa_choices() { return "cuda"; }
+#else
+std::string isa() {
+  const char* const no_unit = backend::select_unit();
+  TORCH_CHECK(no_unit == nullptr, no_unit);
+  return backend::unit_name();
+}
+std::string isa_choices() { return backend::unit_choices(); }
+#endif
+
+}  // namespace
+
+TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
+  const std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag};
+  ops.def("rms_norm(Tensor x, Tensor weight, float eps, float weight_offset) -> Tensor", tags);
+  ops.def("rms_norm_out(Tensor(a!) out, Tensor x, Tensor weight, float eps, float weight_offset) -> ()", tags);
+  ops.def("fused_add_rms_norm(Tensor(a!) x, Tensor(b!) residual, Tensor weight, float eps, float weight_offset) -> ()",
+          tags);
+  ops.def("silu_and_mul(Tensor x) -> Tensor", tags);
+  ops.def("silu_and_mul_out(Tensor(a!) out, Tensor x) -> ()", tags);
+  ops.def("gelu_tanh_and_mul(Tensor x) -> Tensor", tags);
+  ops.def("gelu_tanh_and_mul_out(Tensor(a!) out, Tensor x) -> ()", tags);
+  ops.def(
+      "rotary_embedding(Tensor positions, Tensor(a!) q, Tensor(b!) k, Tensor cos_sin_cache, int rotary_dim, "
+      "bool interleaved) -> ()",
+      tags);
+  ops.def(
+      "qk_norm_rope(Tensor positions, Tensor(a!) q, Tensor(b!) k, Tensor q_weight, Tensor k_weight, float eps, "
+      "float weight_offset, Tensor cos_sin_cache, int rotary_dim, bool interleaved) -> ()",
+      tags);
+  ops.def("isa() -> str", &isa);
+  ops.def("isa_choices() -> str", &isa_choices);
+}
+
+TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, BACKEND_KEY, ops) {
+  ops.impl("rms_norm", &rms_norm);
+  ops.impl("rms_norm_out", &rms_norm_out);
+  ops.impl("fused_add_rms_norm", &fused_add_rms_norm);
+  ops.impl("silu_and_mul", &silu_and_mul);
+  ops.impl("silu_and_mul_out", &silu_and_mul_out);
+  ops.impl("gelu_tanh_and_mul", &gelu_tanh_and_mul);
+  ops.impl("gelu_tanh_and_mul_out", &gelu_tanh_and_mul_out);
+  ops.impl("rotary_embedding", &rotary_embedding);
+  ops.impl("qk_norm_rope", &qk_norm_rope);
+}
+
+// The dispatcher goes straight past autograd, whose own fallback would box
+// every call's arguments; check_no_grad has the last word instead.
+TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, Autograd, ops) {
+  for (const char* name : {"rms_norm", "rms_norm_out", "fused_add_rms_norm", "silu_and_mul", "silu_and_mul_out",
+                           "gelu_tanh_and_mul", "gelu_tanh_and_mul_out", "rotary_embedding", "qk_norm_rope"}) {
+    ops.impl(name, torch::CppFunction::makeFallthrough());
+  }
+}
+
+REGISTER_EXTENSION(TORCH_EXTENSION_NAME)
