@@ -21,63 +21,22 @@ import (
 
 	"github.com/thox-ai/thoxbuild/hub/bundle"
 	"github.com/thox-ai/thoxbuild/hub/client"
+	"github.com/thox-ai/thoxbuild/hub/internal/hubtest"
 	"github.com/thox-ai/thoxbuild/hub/internal/memhub"
 	"github.com/thox-ai/thoxbuild/manifests"
 )
 
 const (
-	variantA = "torch213-cxx11-cpu-x86_64-linux"
-	variantB = "torch212-cxx11-cpu-x86_64-linux"
+	variantA = hubtest.VariantA
+	variantB = hubtest.VariantB
 	repoID   = "thox-ai/demo"
 	repoKey  = "kernels/thox-ai/demo"
 )
 
-// writeVariant writes a variant with a fresh digest.
-func writeVariant(t testing.TB, dir, name string, version int, files map[string]string, edit func(*manifests.Metadata)) {
-	t.Helper()
-	v := filepath.Join(dir, "build", name)
-	m := &manifests.Metadata{
-		Name: "demo", ID: "_demo_cpu_1234567", Version: version, License: "MIT", PythonDepends: []string{},
-		Backend:    manifests.MetadataBackend{Type: manifests.CPU},
-		Provenance: &manifests.Provenance{KernelBuilder: manifests.Builder{Version: "thoxbuild test"}, Kernel: &manifests.Commit{SHA: strings.Repeat("a", 40)}},
-		Digest:     &manifests.Digest{Algorithm: manifests.SHA256, Files: map[string]string{}},
-	}
-	if err := os.RemoveAll(v); err != nil {
-		t.Fatal(err)
-	}
-	for path, content := range files {
-		p := filepath.Join(v, filepath.FromSlash(path))
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		sum := sha256.Sum256([]byte(content))
-		m.Digest.Files[path] = base64.StdEncoding.EncodeToString(sum[:])
-	}
-	if edit != nil {
-		edit(m)
-	}
-	b, err := m.Print()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(v, "metadata.json"), b, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// sample is a variant of small and large files.
-func sample(seed string) map[string]string {
-	return map[string]string{
-		"__init__.py":      "from ._ops import ops # " + seed + "\n",
-		"_ops.py":          "import torch\n",
-		"_demo.abi3.so":    strings.Repeat(seed+"\x00\x01\x02binary", 4000),
-		"layers/rms.py":    "class RMSNorm: pass\n",
-		"layers/empty.txt": "",
-	}
-}
+var (
+	writeVariant = hubtest.WriteVariant
+	sample       = hubtest.Sample
+)
 
 type server struct {
 	*memhub.Hub
@@ -534,11 +493,7 @@ func TestRaces(t *testing.T) {
 			var wg sync.WaitGroup
 			for _, name := range names[:n] {
 				dir := t.TempDir()
-				writeVariant(t, dir, name, 1, sample(name), func(m *manifests.Metadata) {
-					if strings.Contains(name, "-cu") {
-						m.Backend.Type = manifests.CUDA
-					}
-				})
+				writeVariant(t, dir, name, 1, sample(name), nil)
 				wg.Go(func() {
 					if _, err := Run(context.Background(), options(t, s, dir)); err != nil {
 						t.Errorf("%s: %v", name, err)
