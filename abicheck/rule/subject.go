@@ -81,7 +81,7 @@ type Link struct {
 
 // Package is what is shipped together.
 type Package struct {
-	// Libraries are the base names and sonames of every library inside.
+	// Libraries are the base names of every library inside, links included.
 	Libraries map[string]bool
 	// Metadata is set for a variant folder whose metadata.json can be read.
 	Metadata *manifests.Metadata
