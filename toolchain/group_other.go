@@ -1,0 +1,7 @@
+//go:build !unix
+
+package toolchain
+
+import "os/exec"
+
+func killGroup(*exec.Cmd) {}

@@ -1,0 +1,168 @@
+package toolchain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// defaultIndex may be set by a release build with -ldflags -X. The tree holds
+// no registry's address.
+var defaultIndex string
+
+// IndexURL finds the package index: the given flag, THOXBUILD_INDEX_URL,
+// PIP_INDEX_URL, UV_DEFAULT_INDEX, pip's configuration, the installed pip's
+// own default, and at last the one compiled in.
+func IndexURL(ctx context.Context, flag string) (string, error) {
+	for _, v := range []string{flag, os.Getenv("THOXBUILD_INDEX_URL"), os.Getenv("PIP_INDEX_URL"), os.Getenv("UV_DEFAULT_INDEX")} {
+		if v = strings.TrimSpace(v); v != "" {
+			return checkIndexURL(v)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for _, args := range [][]string{
+		{"-m", "pip", "config", "get", "global.index-url"},
+		{"-c", "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"},
+	} {
+		if out, err := exec.CommandContext(ctx, "python3", args...).Output(); err == nil {
+			if v := strings.TrimSpace(string(out)); v != "" {
+				return checkIndexURL(v)
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if defaultIndex != "" {
+		return checkIndexURL(defaultIndex)
+	}
+	return "", &Error{"find the package index", errors.New("no index is configured and no pip is installed to ask"),
+		"set THOXBUILD_INDEX_URL or give --index-url with the address of a PEP 503 simple index"}
+}
+
+func checkIndexURL(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" {
+		return "", &Error{"read the package index's address", fmt.Errorf("%q is not an http or https URL", redactURL(s)),
+			"give --index-url the address that ends in /simple/"}
+	}
+	return strings.TrimSuffix(s, "/"), nil
+}
+
+// redactURL removes credentials and the query, which may hold a token.
+func redactURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return "(address)"
+	}
+	u.User = nil
+	u.RawQuery = ""
+	return u.String()
+}
+
+// Dist is one file of a project on the index.
+type Dist struct {
+	File   string
+	URL    string
+	SHA256 string
+	Size   int64 // 0 where the index does not say
+	Yanked bool
+}
+
+// index reads the simple repository API (PEP 691, JSON).
+type index struct {
+	client *http.Client
+	find   func(context.Context) (string, error)
+
+	mu    sync.Mutex
+	base  string
+	known map[string][]Dist
+}
+
+// project lists a project's files. The answer is kept for the process.
+func (x *index) project(ctx context.Context, name string) ([]Dist, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if d, ok := x.known[name]; ok {
+		return d, nil
+	}
+	if x.base == "" {
+		base, err := x.find(ctx)
+		if err != nil {
+			return nil, err
+		}
+		x.base = base
+	}
+	dists, err := x.read(ctx, x.base+"/"+name+"/", name)
+	if err != nil {
+		return nil, err
+	}
+	if x.known == nil {
+		x.known = map[string][]Dist{}
+	}
+	x.known[name] = dists
+	return dists, nil
+}
+
+func (x *index) read(ctx context.Context, address, name string) ([]Dist, error) {
+	const maxPage = 64 << 20
+	op := "list " + name + " on the package index"
+	var body []byte
+	var final *url.URL
+	err := retry(ctx, func() error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Accept", "application/vnd.pypi.simple.v1+json")
+		res, err := x.client.Do(req)
+		if err != nil {
+			return cleanURLError(err)
+		}
+		defer res.Body.Close()
+		if err := checkStatus(res, http.StatusOK); err != nil {
+			return err
+		}
+		if t := res.Header.Get("Content-Type"); !strings.Contains(t, "json") {
+			return fmt.Errorf("the index answered with %q, not with PEP 691 JSON", t)
+		}
+		final = res.Request.URL
+		body, err = io.ReadAll(io.LimitReader(res.Body, maxPage))
+		return err
+	})
+	if err != nil {
+		return nil, hinted(op, err, "check --index-url and the network; with --offline only fetched packages are used")
+	}
+	var page struct {
+		Files []struct {
+			Filename string            `json:"filename"`
+			URL      string            `json:"url"`
+			Hashes   map[string]string `json:"hashes"`
+			Size     int64             `json:"size"`
+			Yanked   any               `json:"yanked"`
+		} `json:"files"`
+	}
+	if err := json.Unmarshal(body, &page); err != nil {
+		return nil, hinted(op, err, "the index must speak PEP 691 JSON")
+	}
+	var dists []Dist
+	for _, f := range page.Files {
+		u, err := final.Parse(f.URL)
+		if err != nil {
+			continue
+		}
+		yanked := f.Yanked != nil && f.Yanked != false
+		dists = append(dists, Dist{f.Filename, u.String(), strings.ToLower(f.Hashes["sha256"]), f.Size, yanked})
+	}
+	return dists, nil
+}

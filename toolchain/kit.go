@@ -1,0 +1,168 @@
+package toolchain
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"github.com/thox-ai/thoxbuild/manifests"
+)
+
+// Request says what a variant needs.
+type Request struct {
+	// Torch is the release whose headers are compiled against; zero for none.
+	Torch    manifests.Version
+	Compute  manifests.Compute
+	Platform manifests.Platform
+	// Zig pins the compiler's release; empty means DefaultZig.
+	Zig string
+	// Glibc is the oldest glibc that the result must load with; zero means 2.28.
+	Glibc manifests.Version
+}
+
+// DefaultGlibc is what manylinux_2_28 promises.
+var DefaultGlibc = manifests.Version{Major: 2, Minor: 28}
+
+// Tool is a program with the arguments that every use of it begins with.
+type Tool struct {
+	// Args is the command's beginning; Args[0] is a virtual path.
+	Args []string
+	// Env is the environment it needs, with virtual paths.
+	Env map[string]string
+	// Fingerprint identifies the program and everything that Args name, for
+	// action keys: equal fingerprints give equal outputs for equal inputs.
+	Fingerprint string
+}
+
+// Kit is everything that compiling and linking one variant takes. All paths
+// in it are virtual, see Store.Resolve.
+type Kit struct {
+	Platform manifests.Platform
+	// CXX compiles C++ (add "-c SOURCE -o OBJECT") without torch's headers. It
+	// does not depend on the torch release, so its objects are shared.
+	CXX Tool
+	// TorchCXX adds torch's headers and language standard; empty Args without
+	// a torch release.
+	TorchCXX Tool
+	// TorchIncludes are torch's include folders, for compilers other than CXX.
+	TorchIncludes []string
+	// Link makes a shared library.
+	Link Linker
+	// LibstdcxxVersion is the major version of the g++ whose library is used.
+	LibstdcxxVersion string
+}
+
+// Linker is lld with the libraries that a torch extension is linked against.
+// The order is what makes the result fit the policy: symbols that the stub of
+// libstdc++ offers come from the target's library, the others from the
+// archive, hidden.
+type Linker struct {
+	Tool
+	tail []string
+}
+
+// Command is the whole link command. Objects and output are the caller's
+// paths; extra goes in front of the libraries.
+func (l Linker) Command(output string, objects, extra []string) []string {
+	args := append([]string(nil), l.Args...)
+	args = append(args, "-o", output)
+	args = append(args, objects...)
+	args = append(args, extra...)
+	return append(args, l.tail...)
+}
+
+// TorchStandard is the C++ standard that torch's headers of a release need.
+func TorchStandard(torch manifests.Version) string {
+	if torch.Compare(manifests.Version{Major: 2, Minor: 12}) < 0 {
+		return "c++17"
+	}
+	return "c++20"
+}
+
+
+// Kit provides the kit for a request: it fetches and makes what the store
+// lacks. Linux is the only target; other platforms use their own compilers.
+func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
+	if r.Platform.OS != manifests.Linux {
+		return nil, &Error{"choose compilers for " + r.Platform.String(), fmt.Errorf("the bundled compilers target Linux"),
+			"build this variant on its own system"}
+	}
+	glibc := r.Glibc
+	if glibc.IsZero() {
+		glibc = DefaultGlibc
+	}
+	zig, err := s.zig(ctx, r.Zig)
+	if err != nil {
+		return nil, err
+	}
+	cxx, err := s.libstdcxx(ctx, r.Platform.Arch)
+	if err != nil {
+		return nil, err
+	}
+	overlay, err := s.overlay(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stubs, err := s.linkStubs(ctx, zig, cxx, r.Platform.Arch, glibc)
+	if err != nil {
+		return nil, err
+	}
+	triple := targetTriple(r.Platform.Arch, glibc)
+	// A header that newly shadows another is missed by zig's own cache, so
+	// each set of headers has a cache of its own. The folder is made by zig.
+	cache := VirtualRoot + "/zig-cache-" + fingerprint(zig, cxx, overlay, triple)
+	env := map[string]string{"LC_ALL": "C", "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
+	base := []string{
+		zig + "/zig", "c++", "-target", triple, "-nostdinc++",
+		// In this order, and by -I: #include_next <stdlib.h> must still reach libc.
+		"-I" + overlay, "-I" + cxx + "/c++", "-I" + cxx + "/c++-target",
+		"-g0", "-fno-sanitize=all", "-fPIC",
+		// The closing slash keeps the right side from being resolved.
+		"-ffile-prefix-map=" + VirtualRoot + "/=thox/",
+	}
+	kit := &Kit{
+		Platform:         r.Platform,
+		CXX:              Tool{base, env, fingerprint("cxx", path.Base(zig), path.Base(cxx), path.Base(overlay), triple)},
+		LibstdcxxVersion: path.Base(cxx),
+	}
+	kit.Link = linker(zig, cxx, stubs, env, r)
+	if r.Torch.IsZero() {
+		return kit, nil
+	}
+	headers, err := s.torchHeaders(ctx, r.Torch, r.Platform.Arch)
+	if err != nil {
+		return nil, err
+	}
+	kit.TorchIncludes = []string{headers + "/include", headers + "/include/torch/csrc/api/include"}
+	args := append([]string(nil), base...)
+	args = append(args, "-std="+TorchStandard(r.Torch))
+	for _, d := range kit.TorchIncludes {
+		args = append(args, "-I"+d)
+	}
+	kit.TorchCXX = Tool{args, env, fingerprint("torch-cxx", kit.CXX.Fingerprint, path.Base(headers))}
+	return kit, nil
+}
+
+func linker(zig, cxx, stubs string, env map[string]string, r Request) Linker {
+	emulation := map[manifests.Arch]string{manifests.X86_64: "elf_x86_64", manifests.AArch64: "aarch64linux"}[r.Platform.Arch]
+	args := []string{
+		zig + "/zig", "ld.lld", "-m", emulation, "-shared", "--build-id=none", "--gc-sections", "-s",
+		"-z", "now", "-z", "relro", "-z", "noexecstack", "--hash-style=gnu", "--eh-frame-hdr", "--no-undefined-version",
+	}
+	if r.Platform.Arch == manifests.AArch64 {
+		// Kernels with 64 KiB pages must be able to map the segments.
+		args = append(args, "-z", "max-page-size=65536")
+	}
+	// torch's own symbols stay undefined in the stubs and are checked against
+	// the real exports afterwards.
+	tail := []string{"--unresolved-symbols=ignore-all", "--no-as-needed"}
+	for _, lib := range torchLibraries(r.Compute.Backend) {
+		tail = append(tail, stubs+"/torch/"+lib)
+	}
+	tail = append(tail, "--as-needed", stubs+"/cxx/libstdc++.so.6", stubs+"/cxx/libgcc_s.so.1",
+		"--exclude-libs", "ALL", cxx+"/lib/libstdc++.a")
+	for _, lib := range glibcStubs {
+		tail = append(tail, stubs+"/glibc/"+lib)
+	}
+	return Linker{Tool: Tool{args, env, fingerprint("link", path.Base(stubs), path.Base(cxx))}, tail: tail}
+}

@@ -1,0 +1,257 @@
+package toolchain
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Options say where the store is and what it may do.
+type Options struct {
+	// Dir is the store's folder; it is made when missing.
+	Dir string
+	// IndexURL is the --index-url flag; empty means IndexURL's search.
+	IndexURL string
+	// Offline forbids the network: only what the store holds is used.
+	Offline bool
+	// Lock pins packages. Nil means a lock that is kept nowhere.
+	Lock *Lock
+	// Progress and Log may be nil.
+	Progress Progress
+	Log      func(format string, args ...any)
+	// Client is the HTTP client; nil means one that is fit for large files.
+	Client *http.Client
+}
+
+// Store is a folder of unpacked packages. Several processes may use one store
+// at once, and any of them may be killed at any moment: an entry appears whole
+// by a rename or not at all.
+//
+//	tools/<name>-<version>-<digest>/   an entry; its name says what is in it
+//	downloads/                         wheels, and parts of wheels
+//	tmp/                               what is being unpacked
+//	locks/                             one file per entry that is being made
+type Store struct {
+	dir   string
+	opts  Options
+	index *index
+}
+
+// Open opens or makes a store.
+func Open(o Options) (*Store, error) {
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if o.Lock == nil {
+		o.Lock = &Lock{}
+	}
+	client := o.Client
+	if client == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.ResponseHeaderTimeout = 60 * time.Second
+		client = &http.Client{Transport: t}
+	}
+	s := &Store{dir: dir, opts: o}
+	s.index = &index{client: client, find: func(ctx context.Context) (string, error) {
+		if o.Offline {
+			return "", &Error{"reach the package index", errors.New("--offline forbids it"),
+				"run 'thoxbuild toolchain fetch' once with the network, or leave --offline out"}
+		}
+		return IndexURL(ctx, o.IndexURL)
+	}}
+	for _, d := range []string{"tools", "tmp", "locks"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return nil, s.writeError("open the store "+dir, err)
+		}
+	}
+	return s, nil
+}
+
+// Dir is the store's real folder.
+func (s *Store) Dir() string { return s.dir }
+
+// Real replaces virtual paths inside an argument by real ones. Only the form
+// with the slash is a path; "/opt/thox" alone stays.
+func (s *Store) Real(arg string) string {
+	return strings.ReplaceAll(arg, VirtualRoot+"/", filepath.Join(s.dir, "tools")+"/")
+}
+
+// LocalEnv is what a command of this store needs in its environment beside
+// what its key covers: zig's caches. zig misses a header that newly shadows
+// another one, so each set of fingerprints has caches of its own.
+func (s *Store) LocalEnv(fingerprints map[string]string) map[string]string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(fingerprints)) {
+		parts = append(parts, k, fingerprints[k])
+	}
+	dir := filepath.Join(s.dir, "zig-cache", fingerprint(parts...))
+	return map[string]string{"ZIG_GLOBAL_CACHE_DIR": dir, "ZIG_LOCAL_CACHE_DIR": dir}
+}
+
+func (s *Store) writeError(op string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return &Error{op, err, "free some space, or move the store with --store DIR"}
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return &Error{op, err, "the store must be writable; choose another with --store DIR"}
+	case errors.Is(err, errNoRanges):
+		return &Error{op, err, "a proxy in between may do that; reach the index directly, or use --index-url with one that honours ranges"}
+	}
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return err
+	}
+	return &Error{op, err, "check the network and run the command again; finished transfers are kept"}
+}
+
+// entry returns a virtual folder that make fills. The name holds a digest of
+// everything that decides the content, so an entry that exists is right.
+func (s *Store) entry(ctx context.Context, name string, fill func(dir string) error) (string, error) {
+	virtual := VirtualRoot + "/" + name
+	real := filepath.Join(s.dir, "tools", name)
+	if isDir(real) {
+		return virtual, nil
+	}
+	// One process makes it, others wait and find it.
+	lock := flock.New(filepath.Join(s.dir, "locks", name))
+	if ok, err := lock.TryLockContext(ctx, 100*time.Millisecond); err != nil || !ok {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		return "", s.writeError("lock "+name, err)
+	}
+	defer lock.Unlock()
+	if isDir(real) {
+		return virtual, nil
+	}
+	tmp := filepath.Join(s.dir, "tmp", name)
+	if err := os.RemoveAll(tmp); err != nil { // left by a killed process; its lock is ours now
+		return "", s.writeError("make "+name, err)
+	}
+	if err := os.MkdirAll(tmp, 0o755); err != nil {
+		return "", s.writeError("make "+name, err)
+	}
+	if err := fill(tmp); err != nil {
+		os.RemoveAll(tmp)
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		return "", s.writeError("make "+name, err)
+	}
+	// Files below are written without fsync: after a power cut a torn entry
+	// would have its final name. One sync of the file system costs less than
+	// one per header.
+	syncFS(tmp)
+	if err := os.Rename(tmp, real); err != nil {
+		return "", s.writeError("make "+name, err)
+	}
+	return virtual, nil
+}
+
+func syncFS(dir string) {
+	if f, err := os.Open(dir); err == nil {
+		syncFile(f)
+		f.Close()
+	}
+}
+
+func isDir(p string) bool {
+	fi, err := os.Stat(p)
+	return err == nil && fi.IsDir()
+}
+
+// Entry is a folder of the store.
+type Entry struct {
+	Name  string
+	Bytes int64
+	Used  time.Time
+}
+
+// List names the store's entries with their sizes.
+func (s *Store) List() ([]Entry, error) {
+	dirs, err := os.ReadDir(filepath.Join(s.dir, "tools"))
+	if err != nil {
+		return nil, err
+	}
+	var out []Entry
+	for _, d := range dirs {
+		e := Entry{Name: d.Name()}
+		filepath.WalkDir(filepath.Join(s.dir, "tools", d.Name()), func(_ string, f fs.DirEntry, err error) error {
+			if err == nil && f.Type().IsRegular() {
+				if fi, err := f.Info(); err == nil {
+					e.Bytes += fi.Size()
+				}
+			}
+			return nil
+		})
+		if fi, err := d.Info(); err == nil {
+			e.Used = fi.ModTime()
+		}
+		out = append(out, e)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out, nil
+}
+
+// Prune removes entries that keep does not name, downloads and left-overs of
+// killed processes, and reports how many bytes that freed. An entry that
+// another process is making is left alone.
+func (s *Store) Prune(keep func(name string) bool) (freed int64, err error) {
+	entries, err := s.List()
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		if keep(e.Name) {
+			continue
+		}
+		lock := flock.New(filepath.Join(s.dir, "locks", e.Name))
+		if ok, err := lock.TryLock(); err != nil || !ok {
+			continue
+		}
+		// Rename first: a half-removed entry must not look whole.
+		gone := filepath.Join(s.dir, "tmp", "pruned-"+e.Name)
+		err := os.Rename(filepath.Join(s.dir, "tools", e.Name), gone)
+		if err == nil {
+			err = os.RemoveAll(gone)
+		}
+		lock.Unlock()
+		if err != nil {
+			return freed, s.writeError("prune "+e.Name, err)
+		}
+		freed += e.Bytes
+	}
+	for _, d := range []string{"downloads"} {
+		files, _ := os.ReadDir(filepath.Join(s.dir, d))
+		for _, f := range files {
+			if fi, err := f.Info(); err == nil && os.Remove(filepath.Join(s.dir, d, f.Name())) == nil {
+				freed += fi.Size()
+			}
+		}
+	}
+	return freed, nil
+}
+
+// fingerprint digests labelled facts into the short form that entry names and
+// action keys carry.
+func fingerprint(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s\n", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:20]
+}
