@@ -35,7 +35,7 @@ type Tool struct {
 }
 
 // Kit is everything that compiling and linking one variant takes. All paths
-// in it are virtual, see Store.Resolve.
+// in it are virtual, see Store.Real.
 type Kit struct {
 	Platform manifests.Platform
 	// CXX compiles C++ (add "-c SOURCE -o OBJECT") without torch's headers. It
@@ -78,7 +78,6 @@ func TorchStandard(torch manifests.Version) string {
 	}
 	return "c++20"
 }
-
 
 // Kit provides the kit for a request: it fetches and makes what the store
 // lacks. Linux is the only target; other platforms use their own compilers.

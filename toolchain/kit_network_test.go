@@ -79,13 +79,13 @@ func TestKitAgainstTorch(t *testing.T) {
 			run := func(tool Tool, args ...string) {
 				t.Helper()
 				for i := range args {
-					args[i] = s.Resolve(args[i])
+					args[i] = s.Real(args[i])
 				}
 				cmd := exec.Command(args[0], args[1:]...)
 				cmd.Dir = work
 				cmd.Env = []string{"HOME=" + work}
 				for k, v := range tool.Env {
-					cmd.Env = append(cmd.Env, k+"="+s.Resolve(v))
+					cmd.Env = append(cmd.Env, k+"="+s.Real(v))
 				}
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)

@@ -1,14 +1,12 @@
-// zig ships the newest glibc headers for every target version. The C23 math
-// functions in them (rsqrt, sinpi, ...) exist in no glibc below 2.41, and
-// their declarations clash with CUDA's own functions of the same names.
-// No include guard: every libc header includes this file anew.
-#include_next <bits/libc-header-start.h>
+/* No include guard: glibc's headers include this file once for each of them.
 
-#if defined(__GLIBC__) && (__GLIBC__ < 2 || (__GLIBC__ == 2 && __GLIBC_MINOR__ < 41))
-#undef __GLIBC_USE_IEC_60559_BFP_EXT_C23
-#define __GLIBC_USE_IEC_60559_BFP_EXT_C23 0
-#undef __GLIBC_USE_IEC_60559_FUNCS_EXT_C23
-#define __GLIBC_USE_IEC_60559_FUNCS_EXT_C23 0
-#undef __GLIBC_USE_IEC_60559_FUNCS_EXT
-#define __GLIBC_USE_IEC_60559_FUNCS_EXT 0
+   The bundled headers are newer than the glibc that is targeted. With C++ they
+   declare the math functions of C23 (rsqrt, sinpi, ...), which glibc has from
+   2.41 on and which clash with the functions of the same names in CUDA. */
+#include_next <bits/libc-header-start.h>
+#if !defined __GLIBC_MINOR__ || __GLIBC_MINOR__ < 41
+# undef __GLIBC_USE_IEC_60559_FUNCS_EXT_C23
+# define __GLIBC_USE_IEC_60559_FUNCS_EXT_C23 0
+# undef __GLIBC_USE_IEC_60559_FUNCS_EXT_C2X
+# define __GLIBC_USE_IEC_60559_FUNCS_EXT_C2X 0
 #endif
