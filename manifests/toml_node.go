@@ -125,6 +125,10 @@ func (j joiner) node(path []string, v any) *node {
 	return n
 }
 
+// KeyPath joins keys to the dotted form that Problem.Key has and the Pos
+// methods take, quoting what must be: kernel."a.b".src.
+func KeyPath(keys ...string) string { return displayPath(keys) }
+
 // displayPath prints a path as a person writes it, quoting what must be.
 func displayPath(path []string) string {
 	var b strings.Builder

@@ -10,8 +10,8 @@ const (
 	// Required variants are on the Hub's list of builds that a compliant
 	// kernel has.
 	Required Status = "required"
-	// Official variants pair a torch release with a toolkit and platform for
-	// which torch itself, or the upstream matrix, has builds.
+	// Official variants are in the upstream matrix, or its policy covers them
+	// since the list was written.
 	Official Status = "official"
 	// Extra variants are neither, but can be built from the same headers.
 	Extra Status = "extra"
@@ -30,7 +30,14 @@ type Variant struct {
 	Status   Status
 	// Components are the kernel's sections that this variant compiles, by name.
 	Components []Component
+	// Notes are what the reader of a list should know: dropped capabilities,
+	// sections that this toolkit is too old for.
+	Notes []string
+	// Note is the catalogue's own remark on the row.
+	Note string
 	// Buildable says whether this host can build it; Reason says why not.
+	// Expand gives a Reason to what the kernel itself rules out; Decide sets
+	// the rest.
 	Buildable bool
 	Reason    string
 }
