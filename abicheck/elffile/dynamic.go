@@ -1,6 +1,9 @@
 package elffile
 
-import "debug/elf"
+import (
+	"debug/elf"
+	"io"
+)
 
 // Dynamic is what the dynamic section tells a loader.
 type Dynamic struct {
@@ -111,12 +114,9 @@ func (f *File) readDynStrings(d *Dynamic) error {
 	if !ok || size > uint64(n) {
 		return formatErr(0, "the string table at address 0x%x (%d bytes) is not in the file", addr, size)
 	}
-	b := make([]byte, size)
-	if err := f.readAt(b, off); err != nil {
-		return err
-	}
-	d.strings = string(b)
-	return nil
+	var err error
+	d.strings, err = readText(io.NewSectionReader(f.r, off, int64(size)))
+	return err
 }
 
 // readDynSymbols finds the dynamic symbols as a loader does. The table has no

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"strings"
 	"sync"
 )
 
@@ -220,11 +221,10 @@ func (f *File) readSections(h header) error {
 	if h.shstrndx == 0 || h.shstrndx >= h.shnum {
 		return nil // no names; the types still tell most of it
 	}
-	str, err := f.Data(&f.Sections[h.shstrndx])
+	table, err := f.text(&f.Sections[h.shstrndx])
 	if err != nil {
 		return err
 	}
-	table := string(str)
 	for i := range f.Sections {
 		f.Sections[i].Name, _ = cString(table, uint64(names[i]))
 	}
@@ -284,6 +284,26 @@ func (f *File) Data(s *Section) ([]byte, error) {
 		}
 	}
 	return b, nil
+}
+
+// text reads a string table. Names are cut out of the one string, so nothing
+// is copied twice.
+func (f *File) text(s *Section) (string, error) {
+	sr, err := f.Reader(s)
+	if err != nil {
+		return "", err
+	}
+	return readText(sr)
+}
+
+func readText(sr *io.SectionReader) (string, error) {
+	var b strings.Builder
+	b.Grow(int(sr.Size()))
+	n, err := io.Copy(&b, sr)
+	if err == nil && n < sr.Size() {
+		err = io.ErrUnexpectedEOF
+	}
+	return b.String(), err
 }
 
 // Offset translates a virtual address to a place in the file, and tells how

@@ -70,7 +70,7 @@ func (f *File) readSymtab() ([]Symbol, error) {
 	if strs == nil || strs.Type != elf.SHT_STRTAB {
 		return nil, formatErr(int64(tab.Offset), "symbol table without a string table")
 	}
-	sb, err := f.Data(strs)
+	names, err := f.text(strs)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (f *File) readSymtab() ([]Symbol, error) {
 			return nil, err
 		}
 	}
-	return f.decodeSymbols(data, string(sb), wide)
+	return f.decodeSymbols(data, names, wide)
 }
 
 func (f *File) decodeSymbols(data []byte, strs string, wide []byte) ([]Symbol, error) {

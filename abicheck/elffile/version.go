@@ -34,9 +34,12 @@ func (f *File) Needs() ([]Need, error) {
 	}
 	num, _ := d.Value(elf.DT_VERNEEDNUM)
 	var needs []Need
-	w := window{f: f}
-	// Every link goes forward, so the walk ends with the file at the latest.
-	for range num {
+	w, wAux := window{f: f}, window{f: f}
+	// A version index has 15 bits, which bounds both walks.
+	for i := range num {
+		if i > verMask {
+			return nil, formatErr(off, "more libraries with version needs than there are indices for")
+		}
 		b, err := w.bytes(off, 16)
 		if err != nil {
 			return nil, err
@@ -50,7 +53,7 @@ func (f *File) Needs() ([]Need, error) {
 		}
 		at := off + int64(aux)
 		for range count {
-			b, err := w.bytes(at, 16)
+			b, err := wAux.bytes(at, 16)
 			if err != nil {
 				return nil, err
 			}
@@ -62,8 +65,8 @@ func (f *File) Needs() ([]Need, error) {
 				return nil, formatErr(at, "version need of %s has no name", lib)
 			}
 			needs = append(needs, Need{lib, version, flags&2 != 0, other & verMask})
-			if int64(len(needs)) > f.size/16 {
-				return nil, formatErr(at, "more version needs than the file has room for")
+			if len(needs) > verMask {
+				return nil, formatErr(at, "more version needs than there are indices for")
 			}
 			if step == 0 {
 				break
@@ -91,7 +94,10 @@ func (f *File) definitions(d *Dynamic) (map[uint16]string, error) {
 	num, _ := d.Value(elf.DT_VERDEFNUM)
 	defs := map[uint16]string{}
 	w := window{f: f}
-	for range num {
+	for i := range num {
+		if i > verMask {
+			return nil, formatErr(off, "more version definitions than there are indices for")
+		}
 		b, err := w.bytes(off, 20)
 		if err != nil {
 			return nil, err

@@ -94,8 +94,17 @@ func dataSpans(f *elffile.File) []span {
 		add(s.Name, s.Offset, s.Size)
 	}
 	if len(f.Sections) == 0 {
+		// The dynamic strings hold search paths, which have their own rule.
+		strs, n := dynStrings(f)
 		for i := range f.Progs {
-			if p := &f.Progs[i]; p.Type == elf.PT_LOAD && p.Flags&elf.PF_X == 0 {
+			p := &f.Progs[i]
+			if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X != 0 {
+				continue
+			}
+			if end := p.Off + min(p.Filesz, size); n > 0 && strs >= p.Off && strs+n <= end {
+				add("", p.Off, strs-p.Off)
+				add("", strs+n, end-strs-n)
+			} else {
 				add("", p.Off, p.Filesz)
 			}
 		}
@@ -110,6 +119,21 @@ func dataSpans(f *elffile.File) []span {
 		}
 	}
 	return out
+}
+
+// dynStrings is the place of the dynamic string table in the file.
+func dynStrings(f *elffile.File) (off, n uint64) {
+	d, err := f.Dynamic()
+	if d == nil || err != nil {
+		return 0, 0
+	}
+	addr, _ := d.Value(elf.DT_STRTAB)
+	n, _ = d.Value(elf.DT_STRSZ)
+	at, room, ok := f.Offset(addr)
+	if !ok || n > uint64(room) {
+		return 0, 0
+	}
+	return uint64(at), n
 }
 
 func textless(name string) bool {

@@ -62,6 +62,7 @@ func checkExports(_ context.Context, s *rule.Subject, o *rule.Options) ([]rule.F
 		}
 	}
 	c := collect(s)
+	extension := isExtension(s)
 	counts := map[string][]string{}
 	var unique []string
 	for i := range syms {
@@ -73,7 +74,7 @@ func checkExports(_ context.Context, s *rule.Subject, o *rule.Options) ([]rule.F
 			unique = append(unique, y.Name)
 			continue
 		}
-		if y.Bind != elf.STB_GLOBAL && y.Bind != elf.STB_WEAK || y.Vis != elf.STV_DEFAULT ||
+		if !extension || y.Bind != elf.STB_GLOBAL && y.Bind != elf.STB_WEAK || y.Vis != elf.STV_DEFAULT ||
 			y.Shndx == uint32(elf.SHN_ABS) && y.Size == 0 || linkerMade[y.Name] || declared[y.Name] ||
 			strings.HasPrefix(y.Name, "PyInit_") || strings.HasPrefix(y.Name, "PyModExport_") || strings.HasPrefix(y.Name, "PyInitU_") {
 			continue
@@ -81,7 +82,7 @@ func checkExports(_ context.Context, s *rule.Subject, o *rule.Options) ([]rule.F
 		ns := namespace(y.Name)
 		counts[ns] = append(counts[ns], y.Name)
 	}
-	if isExtension(s) && len(counts) > 0 {
+	if len(counts) > 0 {
 		total := 0
 		var lines []string
 		for ns, names := range counts {

@@ -3,7 +3,10 @@ package facts
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/thox-ai/thoxbuild/abicheck/elffile"
@@ -76,7 +79,7 @@ func checkLibraries(_ context.Context, s *rule.Subject, _ *rule.Options) ([]rule
 				c.add("NEEDED", rule.Error, fmt.Sprintf("needs %s: an extension module takes Python's symbols from the process that loads it", lib),
 					"do not link with -lpython")
 			case p.Library(lib), provided.MatchString(lib), dynamicLoader.MatchString(lib):
-			case s.Package != nil && s.Package.Libraries[lib]:
+			case s.Package != nil && s.Package.Libraries[lib], besides(s, d, lib):
 			default:
 				c.add("NEEDED", rule.Error, fmt.Sprintf("needs %s, which is not promised by %s, not loaded by torch and not in the package", lib, p.Name),
 					"link it statically or ship it beside the library")
@@ -103,4 +106,24 @@ func checkLibraries(_ context.Context, s *rule.Subject, _ *rule.Options) ([]rule
 		c.add("SONAME", rule.Note, "has no SONAME", "link with -Wl,-soname,"+s.Name)
 	}
 	return c.done(), nil
+}
+
+// besides reports whether a library lies where the file's own search path
+// finds it: a folder such as numpy.libs next to the package that was given.
+func besides(s *rule.Subject, d *elffile.Dynamic, lib string) bool {
+	if s.Member != "" || strings.ContainsRune(lib, '/') {
+		return false
+	}
+	for _, path := range append(slices.Clone(d.Runpath), d.Rpath...) {
+		for _, e := range strings.SplitN(path, ":", 64) {
+			rest, ok := strings.CutPrefix(e, "$ORIGIN")
+			if !ok {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(s.File), rest, lib)); err == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
