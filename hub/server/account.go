@@ -27,7 +27,7 @@ func (c *call) whoami() error {
 	})
 }
 
-// namespaces are those in which the caller can see a repository.
+// sees reports whether the namespace holds a repository that the caller may read.
 func (c *call) sees(ns string) bool {
 	return slices.ContainsFunc(c.store.List(), func(i store.Info) bool {
 		return i.Namespace() == ns && (!i.Private || !c.anon && c.who.May(ns))
@@ -74,6 +74,7 @@ func (c *call) validateYAML() error {
 	status := http.StatusOK
 	if len(errs) > 0 {
 		status = http.StatusBadRequest
+		c.w.Header().Set("X-Error-Message", errs[0].Message)
 	}
 	return c.reply(status, map[string]any{"errors": errs, "warnings": warns})
 }

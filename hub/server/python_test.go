@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,7 +64,9 @@ func TestPythonHub(t *testing.T) {
 	for _, typ := range []string{"kernel", "model"} {
 		for _, transport := range []string{"xet", "lfs", "multipart"} {
 			t.Run(typ+"/"+transport, func(t *testing.T) {
+				var log strings.Builder
 				hs, _ := newHub(t, func(o *Options) {
+					o.Log = slog.New(slog.NewTextHandler(&log, nil))
 					if transport == "multipart" {
 						o.PartSize = 5 << 20
 					}
@@ -73,6 +76,13 @@ func TestPythonHub(t *testing.T) {
 					env = append(env, "HF_HUB_DISABLE_XET=1")
 				}
 				t.Log(session(t, hs.URL, "hub_session.py", env...))
+				hs.Close() // the log is complete
+				want := map[string]string{"xet": "/v1/shards ", "lfs": "/api/lfs/put/", "multipart": "/api/lfs/join/"}
+				for name, path := range want {
+					if got := strings.Contains(log.String(), path); got != (name == transport) && !(name == "lfs" && transport == "multipart") {
+						t.Errorf("requests to %s seen: %v, with the transport %s", path, got, transport)
+					}
+				}
 			})
 		}
 	}
