@@ -26,7 +26,7 @@ func parseCapability(s string) (capability, error) {
 	var err1, err2 error
 	c.major, err1 = strconv.Atoi(major)
 	c.minor, err2 = strconv.Atoi(minor)
-	if !ok || err1 != nil || err2 != nil || c.String() != s {
+	if !ok || err1 != nil || err2 != nil || c.major < 0 || c.minor < 0 || c.String() != s {
 		return c, fmt.Errorf("%q is not a CUDA capability; expected one as in \"9.0\", \"9.0a\", \"10.0f\" or \"12.0+PTX\"", s)
 	}
 	return c, nil

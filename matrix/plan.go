@@ -35,7 +35,7 @@ func (c *Catalogue) plan(v *Variant) (ps manifests.Problems) {
 			continue
 		}
 		if len(comp.Dropped) > 0 {
-			v.Notes = append(v.Notes, fmt.Sprintf("section %q: %s of its list is of no use to %s", s.Name, strings.Join(comp.Dropped, ", "), toolkit(v.Compute)))
+			v.Notes = append(v.Notes, fmt.Sprintf("section %q drops %s for %s", s.Name, strings.Join(comp.Dropped, ", "), toolkit(v.Compute)))
 		}
 		v.Components = append(v.Components, comp)
 	}
