@@ -32,6 +32,10 @@ type Executor struct {
 	// text alone. It sees every argument and environment value. Nil changes
 	// nothing.
 	Resolve func(string) string
+	// LocalEnv gives what the tools of those fingerprints (the action's
+	// platform) need in their environment on this machine alone, such as cache
+	// folders. It may be nil.
+	LocalEnv func(fingerprints map[string]string) map[string]string
 	// Trace, when set, is called with the pasteable command of each action
 	// before it runs.
 	Trace func(label, command string)
@@ -104,6 +108,11 @@ func (e *Executor) command(ctx context.Context, req *action.Request, dir string)
 	cmd.Dir = filepath.Join(dir, "root")
 	// What has to be somewhere on this machine but must not be in the key.
 	cmd.Env = []string{"HOME=" + tmp, "TMPDIR=" + tmp}
+	if e.LocalEnv != nil {
+		for k, v := range e.LocalEnv(req.Spec.Platform) {
+			cmd.Env = append(cmd.Env, k+"="+v)
+		}
+	}
 	for k, v := range req.Spec.Env {
 		cmd.Env = append(cmd.Env, k+"="+e.resolve(v))
 	}

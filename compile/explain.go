@@ -1,0 +1,113 @@
+package compile
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/thox-ai/thoxbuild/compile/action"
+	"github.com/thox-ai/thoxbuild/compile/cache"
+)
+
+// Survey is what a run would do, found out without running anything.
+type Survey struct {
+	Total, Cached int
+	// Missing are the actions that would run, in plan order.
+	Missing []*Action
+	// CriticalPath is the estimated seconds of the longest chain of them,
+	// Seconds that of all.
+	CriticalPath, Seconds float64
+}
+
+// Survey looks each action up in the cache. What waits for a missing result
+// counts as missing, although a compile that gives the old bytes again would
+// let it be found.
+func (p *Plan) Survey(c *cache.Disk) Survey {
+	s := Survey{Total: len(p.actions)}
+	results := make([]*action.Result, len(p.actions))
+	chain := make([]float64, len(p.actions))
+	for _, a := range p.actions {
+		for _, d := range a.Deps {
+			chain[a.index] = max(chain[a.index], chain[d.index])
+		}
+		if spec, err := resolveSpec(a, results); err == nil {
+			if enc, err := spec.Encode(); err == nil {
+				if r, err := c.Result(enc.Key); err == nil {
+					results[a.index] = r
+					s.Cached++
+					continue
+				}
+			}
+		}
+		s.Missing = append(s.Missing, a)
+		s.Seconds += a.Cost
+		chain[a.index] += a.Cost
+		s.CriticalPath = max(s.CriticalPath, chain[a.index])
+	}
+	return s
+}
+
+// Explain says what an action's key is made of. The history gives the
+// difference from the last run of the action and may be nil.
+func (p *Plan) Explain(a *Action, c *cache.Disk, h *History) (*Explanation, error) {
+	results := make([]*action.Result, len(p.actions))
+	for _, b := range p.actions[:a.index] {
+		spec, err := resolveSpec(b, results)
+		if err != nil {
+			continue
+		}
+		enc, err := spec.Encode()
+		if err != nil {
+			return nil, err
+		}
+		if r, err := c.Result(enc.Key); err == nil {
+			results[b.index] = r
+		}
+	}
+	e := &Explanation{Label: a.Label}
+	spec, err := resolveSpec(a, results)
+	if err != nil {
+		// An input is not made yet: say the rest, with a zero digest for it.
+		spec, err = a.spec(func(in input) (action.Digest, error) { return action.Digest{}, nil })
+	} else {
+		e.Known = true
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.Lines = spec.Explain()
+	if e.Known {
+		enc, err := spec.Encode()
+		if err != nil {
+			return nil, err
+		}
+		e.Key = enc.Key
+		_, err = c.Result(enc.Key)
+		e.Cached = err == nil
+	}
+	if h != nil {
+		h.mu.Lock()
+		past := h.runs[a.Label]
+		h.mu.Unlock()
+		if past != nil {
+			e.Seen = true
+			e.Changes = action.Diff(past.Lines, e.Lines)
+		}
+	}
+	return e, nil
+}
+
+// Find returns the actions that a person may mean by a word: a variant's name,
+// or part of an action's label such as a file's name.
+func (p *Plan) Find(word string) []*Action {
+	var out []*Action
+	for _, a := range p.actions {
+		if containsWord(a, word) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func containsWord(a *Action, word string) bool {
+	return slices.Contains(a.Variants, word) || strings.Contains(a.Label, word)
+}

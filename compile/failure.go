@@ -1,0 +1,82 @@
+package compile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/thox-ai/thoxbuild/compile/action"
+)
+
+// failure turns what went wrong with an action into an error for a person.
+// A cancelled context, a check's verdict and a hole in the cache stay what
+// they are.
+func (r *runner) failure(ctx context.Context, a *Action, spec *action.Spec, res *action.Result, err error) error {
+	var verdict *CheckError
+	var missing *missingBlobError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &verdict), errors.As(err, &missing):
+		return err
+	}
+	e := &ActionError{Label: a.Label, Variants: a.Variants}
+	if a.inProcess == nil {
+		e.Command = r.o.Executor.Describe(spec)
+	}
+	if errors.Is(err, errFailed) {
+		e.ExitCode, e.Output = res.ExitCode, string(res.Log)
+		e.Hint = r.p.missingHint(a, e.Output)
+	} else {
+		e.Err = err
+	}
+	return e
+}
+
+func (e *ActionError) format() string {
+	var b strings.Builder
+	b.WriteString(e.Label)
+	switch {
+	case e.Err != nil:
+		fmt.Fprintf(&b, ": %v", e.Err)
+	case e.ExitCode > 128:
+		fmt.Fprintf(&b, ": ended by signal %d", e.ExitCode-128)
+	default:
+		fmt.Fprintf(&b, ": exit status %d", e.ExitCode)
+	}
+	if e.Command != "" {
+		fmt.Fprintf(&b, "\n  command: %s", e.Command)
+	}
+	if out := strings.TrimRight(e.Output, "\n"); out != "" {
+		b.WriteString("\n" + out)
+	}
+	if e.Hint != "" {
+		fmt.Fprintf(&b, "\n  hint: %s", e.Hint)
+	}
+	if n := len(e.Variants); n > 0 {
+		fmt.Fprintf(&b, "\n  waiting for it: %s", strings.Join(e.Variants, ", "))
+	}
+	return b.String()
+}
+
+// missingHint explains a header that the compiler did not find although the
+// kernel has it: no src lists it, so it is not in the action's folder.
+func (p *Plan) missingHint(a *Action, output string) string {
+	for _, m := range a.missing {
+		from, rest, _ := strings.Cut(m, ":")
+		_, name, _ := strings.Cut(rest, ": ")
+		if !strings.Contains(output, path.Base(name)) || !strings.Contains(output, "not found") && !strings.Contains(output, "No such file") {
+			continue
+		}
+		for _, dir := range []string{path.Dir(from), ".", "csrc", extDir} {
+			file := path.Join(dir, name)
+			if p.kernelHas(file) {
+				return fmt.Sprintf("%s includes %q, and %s exists, but no src in %s lists it; add it to the src of the section", from, name, file, p.cfg.Kernel.File)
+			}
+		}
+		return fmt.Sprintf("%s includes %q, which is no file of the kernel's src or include folders; list it in the src of the section", from, name)
+	}
+	return ""
+}

@@ -1,0 +1,106 @@
+package compile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/thox-ai/thoxbuild/compile/action"
+)
+
+// History remembers what the last run of each action was made of and how long
+// it took. It explains why an action runs again and lets a plan estimate.
+type History struct {
+	path string
+	mu   sync.Mutex
+	runs map[string]*pastRun // by label; guarded by mu
+	new  bool                // guarded by mu
+}
+
+type pastRun struct {
+	Key     action.Digest `json:"key"`
+	Seconds float64       `json:"seconds"`
+	CPU     float64       `json:"cpu"`
+	Lines   []action.Line `json:"lines"`
+}
+
+// OpenHistory reads the history of a kernel's builds in a cache folder. A file
+// that is missing or damaged is an empty history.
+func OpenHistory(cacheDir, kernelDir string) *History {
+	sum := sha256.Sum256([]byte(kernelDir))
+	h := &History{path: filepath.Join(cacheDir, "history", hex.EncodeToString(sum[:8])+".json"), runs: map[string]*pastRun{}}
+	b, err := os.ReadFile(h.path)
+	if err == nil {
+		var runs map[string]*pastRun
+		if json.Unmarshal(b, &runs) == nil {
+			for label, r := range runs {
+				if r != nil {
+					h.runs[label] = r
+				}
+			}
+		}
+	}
+	return h
+}
+
+// Costs are the seconds that each action took, by label.
+func (h *History) Costs() map[string]float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	costs := map[string]float64{}
+	for label, r := range h.runs {
+		costs[label] = r.Seconds
+	}
+	return costs
+}
+
+// Save writes the history when a run was added.
+func (h *History) Save() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.new {
+		return nil
+	}
+	b, err := json.Marshal(h.runs)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(h.path), 0o777); err != nil {
+		return fmt.Errorf("save the build history: %w", err)
+	}
+	if err := renameio.WriteFile(h.path, b, 0o666); err != nil {
+		return fmt.Errorf("save the build history: %w", err)
+	}
+	h.new = false
+	return nil
+}
+
+func (h *History) add(label string, key action.Digest, s *action.Spec, r *action.Result) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.runs[label] = &pastRun{key, r.Wall.Seconds(), r.CPU.Seconds(), s.Explain()}
+	h.new = true
+}
+
+// Explanation is what an action's key is made of, and what has changed since
+// the action last ran.
+type Explanation struct {
+	Label string
+	Key   action.Digest
+	// Known is false when an input's digest is not known because the action
+	// that makes it is not in the cache; Key is then zero.
+	Known bool
+	// Cached says that the result is in the cache.
+	Cached bool
+	Lines  []action.Line
+	// Seen says that the history has a run of that label; Changes is the
+	// difference from it.
+	Seen    bool
+	Changes []action.Change
+}
