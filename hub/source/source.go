@@ -37,6 +37,13 @@ type Source interface {
 	Open(ctx context.Context, e client.Entry) (io.ReadCloser, error)
 }
 
+// Mover is a source whose revision was reached through a name that may move.
+type Mover interface {
+	// Head returns where a branch or tag points now: the revision, empty if
+	// the name is gone, and a source for it, nil if that is this revision.
+	Head(ctx context.Context, name string) (Source, string, error)
+}
+
 // Hub is a revision of a repository.
 type Hub struct {
 	Client *client.Client
@@ -46,6 +53,21 @@ type Hub struct {
 }
 
 var _ Source = (*Hub)(nil)
+
+var _ Mover = (*Hub)(nil)
+
+// Head implements Mover.
+func (h *Hub) Head(ctx context.Context, branch string) (Source, string, error) {
+	refs, err := h.Client.Refs(ctx, h.Repo, false)
+	if err != nil {
+		return nil, "", err
+	}
+	head, ok := refs.Branch(branch)
+	if !ok || head == h.Commit {
+		return nil, head, nil
+	}
+	return &Hub{Client: h.Client, Repo: h.Repo, Commit: head}, head, nil
+}
 
 // String implements Source.
 func (h *Hub) String() string { return fmt.Sprintf("%s@%s", h.Repo, h.Commit) }

@@ -125,7 +125,7 @@ func Run(ctx context.Context, s source.Source, o Options) (*Report, error) {
 		}
 	}
 	r.compareLock(variants, o)
-	if h, ok := s.(*source.Hub); ok && o.Lock != nil && o.Lock.Branch != "" {
+	if h, ok := s.(source.Mover); ok && o.Lock != nil && o.Lock.Branch != "" {
 		if err := r.branch(ctx, h, variants, o.Lock); err != nil {
 			return nil, err
 		}
@@ -280,21 +280,20 @@ func (r *Report) compareLock(variants map[string][]client.Entry, o Options) {
 
 // branch reports whether the branch still is where it was locked and, if not,
 // which variants its head has on top or without.
-func (r *Report) branch(ctx context.Context, h *source.Hub, locked map[string][]client.Entry, k *lock.Kernel) error {
-	refs, err := h.Client.Refs(ctx, h.Repo, false)
+func (r *Report) branch(ctx context.Context, h source.Mover, locked map[string][]client.Entry, k *lock.Kernel) error {
+	at, head, err := h.Head(ctx, k.Branch)
 	if err != nil {
 		return err
 	}
-	head, ok := refs.Branch(k.Branch)
-	if !ok {
+	if head == "" {
 		r.add(MovedBranch, "", "", "branch %s is gone; locked is %s", k.Branch, k.Revision)
 		return nil
 	}
-	if head == k.Revision {
+	if head == k.Revision || at == nil {
 		return nil
 	}
 	r.add(MovedBranch, "", "", "branch %s is at %s, locked is %s", k.Branch, head, k.Revision)
-	files, err := (&source.Hub{Client: h.Client, Repo: h.Repo, Commit: head}).Files(ctx)
+	files, err := at.Files(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,347 @@
+package oci
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/thox-ai/thoxbuild/hub/bundle"
+	"github.com/thox-ai/thoxbuild/hub/client"
+	"github.com/thox-ai/thoxbuild/hub/lock"
+	"github.com/thox-ai/thoxbuild/manifests"
+	"golang.org/x/sync/errgroup"
+)
+
+// PushOptions say what to push where.
+type PushOptions struct {
+	Access
+	Target Target
+	// Bundle has passed the publisher's gates.
+	Bundle *bundle.Bundle
+	// MountFrom is another repository of the same registry that may hold the
+	// layers already, or empty.
+	MountFrom string
+	// Attachments become referrers of their variant's manifest.
+	Attachments []Attachment
+	DryRun      bool
+}
+
+// Attachment is a document about a variant: a signature, a report.
+type Attachment struct {
+	Variant string
+	// ArtifactType says what it is, such as ABIReportType.
+	ArtifactType string
+	MediaType    string
+	Data         []byte
+}
+
+// Result says what was pushed.
+type Result struct {
+	// Changed is false if the tag had all of it already.
+	Changed bool   `json:"changed"`
+	Repo    string `json:"repo"`
+	Tag     string `json:"tag"`
+	// Revision is the digest of the index: the pin.
+	Revision string                 `json:"revision"`
+	Variants map[string]lock.Digest `json:"variants"`
+	Sent     int64                  `json:"bytes_sent"`
+	// Kept names variants of the tag that this push left as they were.
+	Kept []string `json:"kept"`
+}
+
+// ErrConflict says that another publisher pushed one of the same variants
+// meanwhile. It was not overwritten knowingly; look at it and push again.
+var ErrConflict = errors.New("the tag holds changes that this push did not see")
+
+// errMoved makes a push start over on what the tag holds now.
+var errMoved = errors.New("the tag was moved by another publisher")
+
+// maxRounds bounds how often a push starts over because the tag moved.
+const maxRounds = 16
+
+// Push brings a bundle under a tag: layers first, then manifests, the index
+// last, so the tag never shows a half. Other variants of the tag stay.
+func Push(ctx context.Context, o PushOptions) (*Result, error) {
+	if o.Target.Digest != "" {
+		return nil, fmt.Errorf("%s: a push needs a tag, not a digest", o.Target)
+	}
+	if o.Target.Tag == "" {
+		o.Target.Tag = "v" + strconv.Itoa(o.Bundle.Variants[0].Metadata.Version)
+	}
+	o.Access = o.withDefaults()
+	p := &push{o: o, ref: o.Target.Repo.Tag(o.Target.Tag), built: map[string]built{}}
+	p.remote = o.options(ctx, &p.sent)
+	var err error
+	if p.tmp, err = os.MkdirTemp("", "thoxbuild-oci-"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(p.tmp)
+	for round := 1; ; round++ {
+		res, err := p.round(ctx)
+		if !errors.Is(err, errMoved) || round >= maxRounds {
+			return res, err
+		}
+		o.Log("%v; reading %s again", err, p.ref)
+		if err := pause(ctx, rand.N(o.Wait/4+1)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+type push struct {
+	o      PushOptions
+	ref    name.Tag
+	remote []remote.Option
+	tmp    string
+	sent   atomic.Int64
+	built  map[string]built
+	// seen is what the first reading found under the names of our variants.
+	seen map[string]string
+}
+
+// built is a variant that was packed and pushed in an earlier round.
+type built struct {
+	img  v1.Image
+	desc v1.Descriptor
+}
+
+// round reads the tag, pushes what it lacks and moves it.
+func (p *push) round(ctx context.Context) (*Result, error) {
+	old, oldDigest, err := readIndex(p.ref, p.remote)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.unseen(old); err != nil {
+		return nil, err
+	}
+	res := &Result{Repo: p.o.Target.LockName(), Tag: p.o.Target.Tag, Variants: map[string]lock.Digest{}, Kept: []string{}}
+	next := &v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Annotations: map[string]string{
+		AnnotationName:    p.o.Bundle.Variants[0].Metadata.Name,
+		AnnotationVersion: strconv.Itoa(p.o.Bundle.Variants[0].Metadata.Version),
+	}}
+	descs := make([]v1.Descriptor, len(p.o.Bundle.Variants))
+	images := make([]v1.Image, len(descs))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(p.o.Jobs, 1))
+	for i, v := range p.o.Bundle.Variants {
+		res.Variants[v.Name] = v.Digest
+		if d, ok := published(old, v); ok {
+			descs[i] = d
+			continue
+		}
+		if b, ok := p.built[v.Name]; ok {
+			images[i], descs[i] = b.img, b.desc
+			continue
+		}
+		g.Go(func() error {
+			layer, err := writeLayer(gctx, p.tmp, v.Files)
+			if err != nil {
+				return fmt.Errorf("pack %s: %w", v.Name, err)
+			}
+			images[i], descs[i], err = variantImage(v, layer)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	next.Manifests = descs
+	for _, d := range old.Manifests {
+		n := d.Annotations[AnnotationVariant]
+		if _, replaced := res.Variants[n]; n != "" && !replaced {
+			next.Manifests = append(next.Manifests, d)
+			res.Kept = append(res.Kept, n)
+		}
+	}
+	slices.SortFunc(next.Manifests, func(a, b v1.Descriptor) int {
+		return strings.Compare(a.Annotations[AnnotationVariant], b.Annotations[AnnotationVariant])
+	})
+	raw, err := json.Marshal(next)
+	if err != nil {
+		return nil, err
+	}
+	h, _, err := v1.SHA256(strings.NewReader(string(raw)))
+	if err != nil {
+		return nil, err
+	}
+	res.Revision, res.Changed = h.String(), h.String() != oldDigest
+	if p.o.DryRun {
+		return res, nil
+	}
+	if err := p.send(ctx, images, descs); err != nil {
+		return nil, err
+	}
+	if res.Changed {
+		if err := p.move(ctx, raw, oldDigest, descs); err != nil {
+			return nil, err
+		}
+	}
+	res.Sent = p.sent.Load()
+	return res, nil
+}
+
+// published finds a variant of the same digest in the tag's index.
+func published(idx *v1.IndexManifest, v *bundle.Variant) (v1.Descriptor, bool) {
+	hasSignature := slices.ContainsFunc(v.Files, func(f client.File) bool { return f.Path == manifests.SignatureFile })
+	for _, d := range idx.Manifests {
+		if d.Annotations[AnnotationVariant] == v.Name && d.Annotations[AnnotationDigest] == string(v.Digest) && !hasSignature {
+			return d, true
+		}
+	}
+	return v1.Descriptor{}, false
+}
+
+// send pushes the images that the tag lacks, and the attachments.
+func (p *push) send(ctx context.Context, images []v1.Image, descs []v1.Descriptor) error {
+	pusher, err := remote.NewPusher(p.remote...)
+	if err != nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(p.o.Jobs, 1))
+	for i, img := range images {
+		v := p.o.Bundle.Variants[i]
+		if img == nil {
+			continue
+		}
+		g.Go(func() error {
+			if err := p.sendImage(gctx, pusher, img, descs[i]); err != nil {
+				return fmt.Errorf("push %s: %w", v.Name, err)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i, v := range p.o.Bundle.Variants {
+		if images[i] != nil {
+			p.built[v.Name] = built{images[i], descs[i]}
+		}
+		// One after the other: registries without a referrers API keep them
+		// in a tag that is read, changed and written.
+		for _, a := range p.o.Attachments {
+			if a.Variant == v.Name {
+				if err := p.attach(ctx, pusher, descs[i], a); err != nil {
+					return fmt.Errorf("attach %s to %s: %w", a.ArtifactType, v.Name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (p *push) sendImage(ctx context.Context, pusher *remote.Pusher, img v1.Image, d v1.Descriptor) error {
+	if p.o.MountFrom != "" {
+		from, err := name.NewRepository(p.o.Target.Repo.RegistryStr() + "/" + p.o.MountFrom)
+		if err != nil {
+			return err
+		}
+		layers, err := img.Layers()
+		if err != nil {
+			return err
+		}
+		for _, l := range layers {
+			if err := pusher.Upload(ctx, p.o.Target.Repo, &remote.MountableLayer{Layer: l, Reference: from.Tag("latest")}); err != nil {
+				return err
+			}
+		}
+	}
+	return pusher.Push(ctx, p.o.Target.Repo.Digest(d.Digest.String()), img)
+}
+
+// attach pushes a referrer of a variant's manifest.
+func (p *push) attach(ctx context.Context, pusher *remote.Pusher, subject v1.Descriptor, a Attachment) error {
+	if a.MediaType == "" {
+		a.MediaType = a.ArtifactType
+	}
+	sub := v1.Descriptor{MediaType: subject.MediaType, Size: subject.Size, Digest: subject.Digest}
+	img, desc, err := newArtifact(wireManifest{ArtifactType: a.ArtifactType, Subject: &sub, Annotations: map[string]string{AnnotationVariant: a.Variant}},
+		emptyConfig, []byte("{}"), static.NewLayer(a.Data, types.MediaType(a.MediaType)))
+	if err != nil {
+		return err
+	}
+	return pusher.Push(ctx, p.o.Target.Repo.Digest(desc.Digest.String()), img)
+}
+
+// unseen refuses to replace a variant that somebody else pushed after the
+// first reading.
+func (p *push) unseen(idx *v1.IndexManifest) error {
+	now := map[string]string{}
+	for _, d := range idx.Manifests {
+		now[d.Annotations[AnnotationVariant]] = d.Annotations[AnnotationDigest]
+	}
+	if p.seen == nil {
+		p.seen = now
+		return nil
+	}
+	for _, v := range p.o.Bundle.Variants {
+		if got := now[v.Name]; got != "" && got != p.seen[v.Name] && got != string(v.Digest) {
+			return fmt.Errorf("%w: %s of %s is %s now", ErrConflict, v.Name, p.ref, got)
+		}
+	}
+	return nil
+}
+
+// move points the tag to the new index. It starts over if the tag has moved
+// since it was read, or if, a moment after the write, somebody who had read
+// the tag before it has written theirs over it.
+func (p *push) move(ctx context.Context, raw []byte, oldDigest string, descs []v1.Descriptor) error {
+	_, now, err := readIndex(p.ref, p.remote)
+	if err != nil {
+		return err
+	}
+	if now != oldDigest {
+		return fmt.Errorf("%w: %s is at %s", errMoved, p.ref, now)
+	}
+	if err := remote.Put(p.ref, rawIndex(raw), p.remote...); err != nil {
+		return fmt.Errorf("tag %s: %w", p.ref, err)
+	}
+	if err := pause(ctx, p.o.Settle); err != nil {
+		return err
+	}
+	idx, now, err := readIndex(p.ref, p.remote)
+	if err != nil {
+		return err
+	}
+	for _, d := range descs {
+		if !slices.ContainsFunc(idx.Manifests, func(have v1.Descriptor) bool { return have.Digest == d.Digest }) {
+			return fmt.Errorf("%w: %s is at %s", errMoved, p.ref, now)
+		}
+	}
+	return nil
+}
+
+// readIndex reads the index behind a reference. A tag that is not there is an
+// empty index with an empty digest.
+func readIndex(ref name.Reference, opts []remote.Option) (*v1.IndexManifest, string, error) {
+	d, err := remote.Get(ref, opts...)
+	var te *transport.Error
+	if errors.As(err, &te) && te.StatusCode == 404 {
+		return &v1.IndexManifest{}, "", nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read %s: %w", ref, err)
+	}
+	if d.MediaType != types.OCIImageIndex {
+		return nil, "", fmt.Errorf("read %s: it is a %s, not a kernel's image index; choose another repository or tag", ref, d.MediaType)
+	}
+	var idx v1.IndexManifest
+	if err := json.Unmarshal(d.Manifest, &idx); err != nil {
+		return nil, "", fmt.Errorf("read %s: %w", ref, err)
+	}
+	return &idx, d.Digest.String(), nil
+}

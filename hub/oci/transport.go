@@ -1,0 +1,142 @@
+package oci
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// steady carries the library's requests to the registry. It mends two things
+// that the library leaves open: a body is made anew for every round trip, so
+// that what is sent again after a 401 or a broken connection is whole
+// (go-containerregistry issue 1004), and failures that pass are waited out, as
+// long as the registry asks for. The library keeps one kind for itself: a blob
+// whose transfer broke it starts over with a new session, because how much of
+// the old one has arrived nobody knows.
+type steady struct {
+	base http.RoundTripper
+	// base wait and the cap on all waiting of one request.
+	wait, maxWait time.Duration
+	sent          *atomic.Int64
+	log           func(string, ...any)
+}
+
+// attempts is how often one request is sent.
+const attempts = 8
+
+// RoundTrip implements http.RoundTripper.
+func (s *steady) RoundTrip(in *http.Request) (*http.Response, error) {
+	var waited time.Duration
+	repeatable := in.Body == nil || in.Body == http.NoBody || in.GetBody != nil
+	for n := 1; ; n++ {
+		req, err := s.fresh(in)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := s.base.RoundTrip(req)
+		if n >= attempts || !repeatable || !passing(in, resp, err) {
+			return resp, err
+		}
+		d, told := time.Duration(0), false
+		if resp != nil {
+			d, told = retryAfter(resp.Header)
+		}
+		if !told {
+			d = s.wait << min(n-1, 6)
+			d = d/2 + rand.N(d/2+1)
+		}
+		if waited += d; waited > s.maxWait {
+			return resp, err // too long; the caller reports what it was
+		}
+		why := fmt.Sprint(err)
+		if resp != nil {
+			why = resp.Status
+			_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
+			_ = resp.Body.Close()
+		}
+		s.log("%s %s: %s; trying again in %v", in.Method, in.URL.Host+in.URL.Path, why, d.Round(time.Millisecond))
+		if err := pause(in.Context(), d); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// passing reports a failure that may go away by itself and that sending the
+// same request again may meet.
+func passing(in *http.Request, resp *http.Response, err error) bool {
+	if in.Context().Err() != nil {
+		return false
+	}
+	if err != nil {
+		return in.Method != http.MethodPatch && retryable(err)
+	}
+	if resp.StatusCode == http.StatusTooManyRequests {
+		return true // refused before it was looked at, so a PATCH can be repeated too
+	}
+	return in.Method != http.MethodPatch && transient(resp.StatusCode)
+}
+
+func transient(code int) bool {
+	switch code {
+	case 408, 429, 499, 500, 502, 503, 504, 522:
+		return true
+	}
+	return false
+}
+
+// fresh clones the request with a body from its start.
+func (s *steady) fresh(in *http.Request) (*http.Request, error) {
+	req := in.Clone(in.Context())
+	if in.Body == nil || in.Body == http.NoBody {
+		return req, nil
+	}
+	body := in.Body
+	if in.GetBody != nil {
+		var err error
+		if body, err = in.GetBody(); err != nil {
+			return nil, fmt.Errorf("send the body again: %w", err)
+		}
+		_ = in.Body.Close()
+	}
+	req.Body = &countedBody{body, s.sent}
+	return req, nil
+}
+
+type countedBody struct {
+	io.ReadCloser
+	n *atomic.Int64
+}
+
+// Read implements io.Reader.
+func (c *countedBody) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+func retryAfter(h http.Header) (time.Duration, bool) {
+	v := h.Get("Retry-After")
+	if n, err := strconv.Atoi(v); err == nil && n >= 0 {
+		return time.Duration(min(n, 1<<20)) * time.Second, true
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(time.Until(t), 0) + time.Second, true
+	}
+	return 0, false
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
