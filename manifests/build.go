@@ -30,7 +30,7 @@ func ParseBuild(file string, data []byte) (*Build, error) {
 	} else {
 		b.Kernel = r.kernel(file, root)
 	}
-	r.problems.sort()
+	r.problems.Sort()
 	if err := r.problems.Err(); err != nil {
 		return nil, r.problems
 	}

@@ -170,5 +170,5 @@ func (w *Workspace) checkMembers(kernels []*Kernel) (ps Problems) {
 			}
 		}
 	}
-	return ps.sort()
+	return ps.Sort()
 }

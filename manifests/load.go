@@ -82,7 +82,7 @@ func LoadBuild(file string) (*Build, error) {
 		// The paths of a file that is wrong otherwise are looked at too, so
 		// that one run shows everything.
 		if k := parseLoosely(file, data); k != nil {
-			ps = append(ps, k.checkDisk(dir)...).sort()
+			ps = append(ps, k.checkDisk(dir)...).Sort()
 		}
 		return nil, ps
 	}
@@ -91,7 +91,7 @@ func LoadBuild(file string) (*Build, error) {
 		return b, nil
 	}
 	b.Kernel.Dir = dir
-	ps = append(b.Warnings, b.Kernel.checkDisk(dir)...).sort()
+	ps = append(b.Warnings, b.Kernel.checkDisk(dir)...).Sort()
 	if ps.Err() != nil {
 		return nil, ps
 	}

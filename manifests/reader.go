@@ -26,8 +26,8 @@ func (r *reader) warnf(n *node, id, hint, format string, args ...any) {
 	r.report(Problem{Pos: n.pos, Severity: Warning, ID: id, Key: n.path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// sort puts the problems in the order of the file.
-func (ps Problems) sort() Problems {
+// Sort puts the problems, in place, in the order of the file.
+func (ps Problems) Sort() Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Col, b.Pos.Col))
 	})

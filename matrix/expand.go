@@ -63,7 +63,7 @@ func (c *Catalogue) Expand(k *manifests.Kernel, w *manifests.Workspace) ([]Varia
 	for i := range out {
 		problems = append(problems, c.plan(&out[i])...)
 	}
-	if err := dedupe(problems).Err(); err != nil {
+	if err := dedupe(problems).Sort().Err(); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(out, func(a, b Variant) int { return compareNames(a.Name, b.Name) })
