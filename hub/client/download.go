@@ -68,8 +68,19 @@ func (d *download) Read(p []byte) (int, error) {
 			return n, nil
 		}
 	}
-	d.drop()
-	return 0, io.EOF
+	return 0, d.end()
+}
+
+// end returns io.EOF, unless the server goes on sending.
+func (d *download) end() error {
+	if d.body != nil {
+		n, _ := d.body.Read(make([]byte, 1))
+		d.drop()
+		if n > 0 {
+			return fmt.Errorf("%s: the server sends more than the %d bytes that the tree lists", d.op, d.size)
+		}
+	}
+	return io.EOF
 }
 
 // Close implements io.Closer.
