@@ -77,8 +77,17 @@ int find_units(const Unit** units) {
 #else
 
 int find_units(const Unit** units) {
-  units[0] = thox_edge_ops_unit_baseline();
-  return 1;
+  int n = 0;
+  units[n++] = thox_edge_ops_unit_baseline();
+#if defined(__linux__)
+  // What -march=armv8.2-a+bf16 lets the compiler use beyond ARMv8.0.
+  constexpr unsigned long crc32 = 1ul << 7, atomics = 1ul << 8, asimdrdm = 1ul << 12, dcpop = 1ul << 16;
+  constexpr unsigned long needed = crc32 | atomics | asimdrdm | dcpop, bf16 = 1ul << 14;
+  if ((getauxval(AT_HWCAP) & needed) == needed && (getauxval(AT_HWCAP2) & bf16)) {
+    units[n++] = thox_edge_ops_unit_neon_bf16();
+  }
+#endif
+  return n;
 }
 
 #endif
