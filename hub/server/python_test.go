@@ -67,6 +67,7 @@ func TestPythonHub(t *testing.T) {
 				var log strings.Builder
 				hs, _ := newHub(t, func(o *Options) {
 					o.Log = slog.New(slog.NewTextHandler(&log, nil))
+					o.PartSize = 1 << 30 // basic for every file
 					if transport == "multipart" {
 						o.PartSize = 5 << 20
 					}
