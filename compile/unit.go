@@ -135,7 +135,7 @@ func (p *Plan) compileUnit(t *tree, v matrix.Variant, ts *Toolset, u *unit, ops 
 	if u.kind != source.C && u.kind != source.ObjC {
 		args = append(args, cxxStandard(ts, u.reads.Torch))
 	}
-	args = append(args, "-O3", "-DNDEBUG", "-fPIC", "-fno-gnu-unique")
+	args = append(args, "-O3", "-DNDEBUG", "-fPIC")
 	if !u.reads.Torch {
 		// Nothing of torch's is inline in it, so hiding all cannot tear a
 		// shared type or static apart.
@@ -148,7 +148,11 @@ func (p *Plan) compileUnit(t *tree, v matrix.Variant, ts *Toolset, u *unit, ops 
 	if len(u.extra) > 0 {
 		args = append(args, "-I.")
 	}
-	args = append(args, u.flags...)
+	for _, f := range u.flags {
+		if f != gccOnly {
+			args = append(args, f)
+		}
+	}
 	args = append(args, "-c", u.src, "-o", objectOut)
 	return p.add(&Action{
 		Kind:     KindCompile,
@@ -165,6 +169,10 @@ func (p *Plan) compileUnit(t *tree, v matrix.Variant, ts *Toolset, u *unit, ops 
 // objectOut is where every compile writes. It is the same for all, so that a
 // unit's key does not depend on the section that lists it.
 const objectOut = "out.o"
+
+// gccOnly turns off a kind of symbol that only GCC makes; other compilers
+// refuse the flag.
+const gccOnly = "-fno-gnu-unique"
 
 // withHeaders adds the header folders that a unit may see.
 func (p *Plan) withHeaders(tool Tool, v matrix.Variant, ts *Toolset, u *unit) (Tool, error) {

@@ -1,0 +1,35 @@
+package compile
+
+import (
+	"github.com/thox-ai/thoxbuild/manifests"
+	"github.com/thox-ai/thoxbuild/toolchain"
+)
+
+// FromKit makes the tool set of a variant from the kit that a toolchain made
+// for its torch release and platform.
+func FromKit(k *toolchain.Kit, torch manifests.Version) *Toolset {
+	ts := &Toolset{
+		CXX: Tool{k.CXX.Args, k.CXX.Env, map[string]string{"cxx": k.CXX.Fingerprint}},
+		Link: Linker{
+			Tool: Tool{k.Link.Args, k.Link.Env, map[string]string{"link": k.Link.Fingerprint}},
+			// Command puts "-o OUTPUT" behind the arguments, then the objects,
+			// then what has to follow them.
+			After: k.Link.Command("", nil, nil)[len(k.Link.Args)+2:],
+		},
+	}
+	if len(k.TorchIncludes) > 0 {
+		ts.TorchStandard = toolchain.TorchStandard(torch)
+		ts.Torch.Fingerprints = map[string]string{"torch": k.TorchCXX.Fingerprint}
+		for _, d := range k.TorchIncludes {
+			ts.Torch.Flags = append(ts.Torch.Flags, "-I"+d)
+		}
+	}
+	if len(k.Link.Args) > 2 {
+		emulation := map[manifests.Arch]string{manifests.X86_64: "elf_x86_64", manifests.AArch64: "aarch64linux"}[k.Platform.Arch]
+		ts.Relocate = &Tool{
+			Args: append(append([]string(nil), k.Link.Args[:2]...), "-m", emulation),
+			Env:  k.Link.Env, Fingerprints: ts.Link.Fingerprints,
+		}
+	}
+	return ts
+}
