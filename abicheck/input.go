@@ -55,6 +55,7 @@ func gather(ctx context.Context, path string) ([]input, error) {
 
 func walk(ctx context.Context, root string) ([]input, error) {
 	var found []input
+	var distInfos []string
 	tree := &rule.Package{Libraries: map[string]bool{}}
 	type scope struct {
 		dir   string
@@ -75,6 +76,9 @@ func walk(ctx context.Context, root string) ([]input, error) {
 		if d.IsDir() {
 			if path != root && d.Name() == ".git" {
 				return filepath.SkipDir
+			}
+			if strings.HasSuffix(path, ".dist-info") {
+				distInfos = append(distInfos, path)
 			}
 			if isVariant(path) {
 				s := scope{path, variantPackage(path), variantClaim(path)}
@@ -103,6 +107,7 @@ func walk(ctx context.Context, root string) ([]input, error) {
 		}
 		return nil
 	})
+	installed(found, distInfos)
 	return found, err
 }
 

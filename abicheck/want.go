@@ -49,8 +49,13 @@ func parseWheelName(name string) *wheelTags {
 		return nil
 	}
 	parts = parts[len(parts)-3:]
+	return newWheelTags(parts[0], parts[1], parts[2])
+}
+
+// newWheelTags reads tag sets, each a list separated by dots.
+func newWheelTags(python, abi, platform string) *wheelTags {
 	t := &wheelTags{}
-	for _, tag := range strings.Split(parts[0], ".") {
+	for _, tag := range strings.Split(python, ".") {
 		if m := cpTag.FindStringSubmatch(tag); m != nil {
 			v, err := manifests.ParseVersion(m[1] + "." + m[2])
 			if err == nil && (t.python.IsZero() || v.Compare(t.python) < 0) {
@@ -58,11 +63,11 @@ func parseWheelName(name string) *wheelTags {
 			}
 		}
 	}
-	for _, tag := range strings.Split(parts[1], ".") {
+	for _, tag := range strings.Split(abi, ".") {
 		t.abi3 = t.abi3 || strings.HasPrefix(tag, "abi3")
 	}
 	var oldest *policy.Manylinux
-	for _, tag := range strings.Split(parts[2], ".") {
+	for _, tag := range strings.Split(platform, ".") {
 		if m := linuxTag.FindStringSubmatch(tag); m != nil {
 			if p, err := policy.FindManylinux(m[1]); err == nil && (oldest == nil || p.Compare(oldest) < 0) {
 				oldest, t.manylinux = p, p.Name
