@@ -56,12 +56,13 @@ func (c *Client) do(ctx context.Context, k call) error {
 		if err == nil {
 			return nil
 		}
+		// First, because the cause may hold an *Error of a sibling call.
+		if cause := context.Cause(ctx); cause != nil {
+			return fmt.Errorf("%s: %w", k.op, cause)
+		}
 		var status *Error
 		if errors.As(err, &status) {
 			status.Attempts = n
-		}
-		if cause := context.Cause(ctx); cause != nil {
-			return fmt.Errorf("%s: %w", k.op, cause)
 		}
 		transient := !isPermanent(err) && (status == nil || transientStatus(status.Status))
 		if !k.retry || !transient || n >= c.retry.Attempts {
