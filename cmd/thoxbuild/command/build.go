@@ -1,0 +1,261 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thox-ai/thoxbuild/compile"
+	"github.com/thox-ai/thoxbuild/compile/action"
+	"github.com/thox-ai/thoxbuild/compile/cache"
+	"github.com/thox-ai/thoxbuild/compile/local"
+	"github.com/thox-ai/thoxbuild/compile/source"
+	"github.com/thox-ai/thoxbuild/manifests"
+	"github.com/thox-ai/thoxbuild/matrix"
+	"github.com/thox-ai/thoxbuild/toolchain"
+)
+
+type buildOptions struct {
+	sel       selection
+	out       string
+	jobs      int
+	keepGoing bool
+	dryRun    bool
+	trace     bool
+	rebuild   bool
+	jsonOut   bool
+	timeout   time.Duration
+}
+
+func newBuild(g *globals) *cobra.Command {
+	var o buildOptions
+	c := &cobra.Command{
+		Use:   "build",
+		Short: "Build variants into build/<variant>/",
+		Long: `Build compiles, checks and lays out every chosen variant that this machine can
+build. Compilers and headers are fetched when they are missing. Objects that
+do not depend on torch are compiled once for all torch releases, and whatever
+was compiled before, with the same inputs and tools, comes from the cache.`,
+		Example: `  $ thoxbuild build
+  $ thoxbuild build --variant 'torch213-*-cpu-*' -j 2
+  $ thoxbuild build -n          # what would run, as commands to paste`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.jobs < 0 {
+				return usagef("--jobs %d: expected a positive number", o.jobs)
+			}
+			return runBuild(c.Context(), g, o)
+		},
+	}
+	o.sel.flags(c)
+	f := c.Flags()
+	f.StringVar(&o.out, "out", "", "where variant folders go (default build/ beside build.toml)")
+	f.IntVarP(&o.jobs, "jobs", "j", runtime.NumCPU(), "how many actions run at once")
+	f.BoolVarP(&o.keepGoing, "keep-going", "k", false, "build what does not depend on a failed action")
+	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "print the commands that would run, and run none")
+	f.BoolVarP(&o.trace, "trace", "x", false, "print each command as it runs")
+	f.BoolVar(&o.rebuild, "rebuild", false, "compile everything again instead of using the cache")
+	f.BoolVar(&o.jsonOut, "json", false, "print the result as JSON on stdout")
+	f.DurationVar(&o.timeout, "timeout", 0, "end a single action after this time (0 = never)")
+	return c
+}
+
+// bench is what a build command works with: the opened store and cache and
+// the kernels with their variants.
+type bench struct {
+	project  *manifests.Project
+	store    *toolchain.Store
+	lock     *toolchain.Lock
+	cache    *cache.Disk
+	index    *source.Index
+	executor *local.Executor
+	picks    []chosen
+}
+
+// openBench loads everything that planning needs. The caller closes it.
+func (g *globals) openBench(ctx context.Context, sel selection, progress toolchain.Progress) (*bench, error) {
+	p, err := g.load()
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{project: p}
+	if b.picks, err = g.expand(ctx, p, sel); err != nil {
+		return nil, err
+	}
+	if b.store, b.lock, err = g.openStore(p, progress); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(b.store.Dir(), "cache")
+	if b.cache, err = cache.Open(dir); err != nil {
+		return nil, withHint(err, "the cache must be writable; choose another place with --store DIR")
+	}
+	b.index = source.OpenIndex(filepath.Join(dir, "sources.index"))
+	b.executor = &local.Executor{Scratch: b.cache.Scratch(), Resolve: b.store.Real, LocalEnv: b.store.LocalEnv}
+	return b, nil
+}
+
+func (b *bench) close() error {
+	return errors.Join(b.index.Save(), b.lock.Save(lockPath(b.project)), b.cache.Close())
+}
+
+// plan makes the plan for one kernel. Only variants that can be built here are
+// in it.
+func (b *bench) plan(ctx context.Context, pick chosen, out string, check compile.Checker, history *compile.History) (*compile.Plan, error) {
+	kits := map[string]*compile.Toolset{}
+	return compile.NewPlan(compile.Config{
+		Kernel: pick.kernel, Workspace: b.project.Workspace,
+		Variants: filter(pick.variants, func(v matrix.Variant) bool { return v.Buildable }),
+		OutDir:   outDir(b.project, pick.kernel, out),
+		Index:    b.index,
+		Builder:  "thoxbuild " + version(),
+		Commit: func(sources []string) *manifests.Commit {
+			return compile.GitCommit(ctx, pick.kernel.Dir, sources)
+		},
+		Check: check,
+		Costs: history.Costs(),
+		Tools: func(v matrix.Variant) (*compile.Toolset, error) {
+			id := fmt.Sprint(v.Torch, v.Compute, v.Platform)
+			if ts := kits[id]; ts != nil {
+				return ts, nil
+			}
+			kit, err := b.store.Kit(ctx, toolchain.Request{
+				Torch: v.Torch, Compute: v.Compute, Platform: v.Platform,
+				Zig: b.project.Workspace.Toolchain.Zig, Glibc: b.project.Workspace.Toolchain.Glibc,
+			})
+			if err != nil {
+				return nil, err
+			}
+			kits[id] = compile.FromKit(kit, v.Torch)
+			return kits[id], nil
+		},
+	})
+}
+
+func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
+	view := newView(g.streams)
+	defer view.close()
+	b, err := g.openBench(ctx, o.sel, view)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	if o.trace {
+		b.executor.Trace = func(label, command string) { view.printf("# %s\n%s", label, command) }
+	}
+	var results []*compile.Result
+	var failed []error
+	for _, pick := range b.picks {
+		if skipped := filter(pick.variants, func(v matrix.Variant) bool { return !v.Buildable }); len(skipped) > 0 {
+			if len(skipped) == len(pick.variants) {
+				return withHint(fmt.Errorf("%s cannot be built here: %s", skipped[0].Name, skipped[0].Reason),
+					"'thoxbuild matrix' shows what can")
+			}
+			view.printf("%d of %d variants cannot be built here; 'thoxbuild matrix' says why", len(skipped), len(pick.variants))
+		}
+		if len(pick.variants) == 0 {
+			continue
+		}
+		history := compile.OpenHistory(b.cache.Dir(), pick.kernel.Dir)
+		plan, err := b.plan(ctx, pick, o.out, newChecker(b, pick), history)
+		if err != nil {
+			return err
+		}
+		if o.dryRun {
+			printPlan(g.streams, b, plan)
+			continue
+		}
+		res, err := plan.Run(ctx, compile.RunOptions{
+			Executor: b.executor, Cache: b.cache, Jobs: o.jobs, KeepGoing: o.keepGoing,
+			Timeout: o.timeout, History: history, Observer: view, Rebuild: o.rebuild,
+		})
+		if saveErr := history.Save(); saveErr != nil {
+			view.printf("history of run times not saved: %v", saveErr)
+		}
+		if res != nil {
+			results = append(results, res)
+		}
+		if err != nil {
+			failed = append(failed, err)
+			if !o.keepGoing || ctx.Err() != nil {
+				break
+			}
+		}
+	}
+	view.close()
+	if !o.dryRun {
+		if err := printResults(g.streams, results, o.jsonOut); err != nil {
+			return err
+		}
+	}
+	return buildError(errors.Join(failed...))
+}
+
+// buildError gives a check's verdict its own exit code.
+func buildError(err error) error {
+	var check *compile.CheckError
+	var act *compile.ActionError
+	if errors.As(err, &check) && !errors.As(err, &act) {
+		return findingsError{err.Error()}
+	}
+	return err
+}
+
+// printPlan prints what a build would run: the commands on stdout, the
+// summary on stderr.
+func printPlan(s *Streams, b *bench, plan *compile.Plan) {
+	survey := plan.Survey(b.cache)
+	for _, a := range survey.Missing {
+		fmt.Fprintf(s.Out, "# %s, for %s\n", a.Label, strings.Join(a.Variants, " "))
+		if command, ok := a.Describe(b.executor); ok {
+			fmt.Fprintln(s.Out, command)
+		}
+	}
+	s.notef("%d actions, %d cached, %d to run; estimated %.1f s, critical path %.1f s",
+		survey.Total, survey.Cached, len(survey.Missing), survey.Seconds, survey.CriticalPath)
+}
+
+// resultJSON is one variant in the output of --json.
+type resultJSON struct {
+	Variant string `json:"variant"`
+	Dir     string `json:"dir"`
+	Cached  bool   `json:"cached"`
+	Error   string `json:"error,omitempty"`
+}
+
+func printResults(s *Streams, results []*compile.Result, asJSON bool) error {
+	list := []resultJSON{}
+	var ran, cached int
+	var cpu, wall float64
+	for _, r := range results {
+		for _, v := range r.Variants {
+			j := resultJSON{Variant: v.Name, Dir: v.Dir, Cached: v.Cached}
+			if v.Err != nil {
+				j.Error = v.Err.Error()
+			}
+			list = append(list, j)
+		}
+		ran += r.Counts.Ran
+		cached += r.Counts.Cached
+		cpu += r.CPUSeconds
+		wall += r.Wall.Seconds()
+	}
+	if asJSON {
+		return printJSON(s.Out, map[string]any{"variants": list, "actions_run": ran, "actions_cached": cached,
+			"cpu_seconds": cpu, "wall_seconds": wall})
+	}
+	for _, j := range list {
+		if j.Error == "" {
+			fmt.Fprintln(s.Out, j.Dir)
+		}
+	}
+	s.notef("%d actions ran, %d came from the cache; %.1f s of processor time in %.1f s", ran, cached, cpu, wall)
+	return nil
+}
+
+var _ action.Executor = (*local.Executor)(nil)

@@ -1,0 +1,66 @@
+package command
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/thox-ai/thoxbuild/matrix"
+)
+
+func newMatrix(g *globals) *cobra.Command {
+	var sel selection
+	var format string
+	var all bool
+	c := &cobra.Command{
+		Use:   "matrix",
+		Short: "List what this workspace builds, what is required, and what cannot be built here and why",
+		Long: `Matrix lists every variant of the workspace's kernels: its status on the Hub's
+list (required, official or extra), the device architectures it is compiled
+for, and whether this machine can build it. Required builds that do not come
+out are listed below the table with the reason.`,
+		Example: `  $ thoxbuild matrix
+  $ thoxbuild matrix --required --format json
+  $ thoxbuild matrix --format github --shard 1/4`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			p, err := g.load()
+			if err != nil {
+				return err
+			}
+			picks, err := g.expand(c.Context(), p, sel)
+			if err != nil {
+				return err
+			}
+			var vs []matrix.Variant
+			var missing []matrix.Missing
+			for _, pick := range picks {
+				vs = append(vs, pick.variants...)
+				missing = append(missing, pick.missing...)
+			}
+			switch format {
+			case "table":
+				return matrix.Table(g.streams.Out, vs, missing)
+			case "json":
+				return matrix.JSON(g.streams.Out, vs, missing)
+			case "github":
+				if !all {
+					vs = filter(vs, func(v matrix.Variant) bool { return v.Buildable })
+				}
+				return matrix.GitHub(g.streams.Out, vs)
+			}
+			return usagef("--format %s: expected table, json or github", format)
+		},
+	}
+	sel.flags(c)
+	c.Flags().StringVar(&format, "format", "table", "table, json or github (a GitHub Actions matrix)")
+	c.Flags().BoolVar(&all, "all", false, "with --format github, also list what this machine cannot build")
+	return c
+}
+
+// flags adds the flags that choose variants.
+func (sel *selection) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringSliceVar(&sel.kernels, "kernel", nil, "only these kernels of the workspace")
+	f.StringSliceVar(&sel.variants, "variant", nil, "only variants whose names match `GLOB`; may be repeated")
+	f.StringVar(&sel.shard, "shard", "", "only part `I/N` of the work, balanced by estimated cost")
+	f.BoolVar(&sel.required, "required", false, "only variants on the Hub's required list")
+}

@@ -1,0 +1,135 @@
+// Package command is the command line of thoxbuild: one file per verb, each a
+// thin layer that parses flags, calls the rooms and prints. It is the only
+// package that sees all rooms, and the only one that picks exit codes.
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Main runs one command line and returns the process exit code. The context
+// ends at the first SIGINT or SIGTERM; a second one kills the process the
+// usual way, so a hung clean-up cannot hold a terminal.
+func Main(parent context.Context, args []string, s *Streams) int {
+	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	root := newRoot(s)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		printError(s, ctx, err)
+	}
+	return exitCode(ctx, err)
+}
+
+// globals are the flags that every verb understands.
+type globals struct {
+	streams  *Streams
+	dir      string // -C: where the kernel or workspace is
+	store    string
+	indexURL string
+	offline  bool
+	verbose  bool
+}
+
+func newRoot(s *Streams) *cobra.Command {
+	g := &globals{streams: s}
+	root := &cobra.Command{
+		Use:   "thoxbuild",
+		Short: "Build, check and publish PyTorch kernels for every variant from one machine",
+		Long: `thoxbuild reads a kernel's build.toml, fetches the compilers by itself, builds
+every torch x compute x platform variant, proves each binary safe to load, and
+publishes it pinned to a revision.
+
+Exit status: 0 ok, 1 failed, 2 bad usage or configuration, 3 findings,
+130 interrupted.`,
+		Example: `  $ thoxbuild matrix
+  $ thoxbuild build --variant 'torch213-cxx11-cpu-*'
+  $ thoxbuild abicheck build/
+  $ thoxbuild publish --repo thox-ai/thox-edge-ops`,
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return withHint(usageError{err}, "run '%s --help' for the flags", c.CommandPath())
+	})
+	f := root.PersistentFlags()
+	f.StringVarP(&g.dir, "chdir", "C", ".", "folder of the kernel or workspace (holds build.toml)")
+	f.StringVar(&g.store, "store", "", "toolchain store and cache (default $THOXBUILD_STORE, else the user cache folder)")
+	f.StringVar(&g.indexURL, "index-url", "", "package index (default $THOXBUILD_INDEX_URL, then pip's own settings)")
+	f.BoolVar(&g.offline, "offline", false, "use only what the store already holds")
+	f.BoolVarP(&g.verbose, "verbose", "v", false, "say more on stderr")
+	root.AddCommand(commands(g)...)
+	for _, c := range root.Commands() {
+		requireKnownVerb(c)
+	}
+	return root
+}
+
+// requireKnownVerb makes a command that only groups verbs refuse unknown ones;
+// cobra would print the help and exit 0.
+func requireKnownVerb(c *cobra.Command) {
+	if c.HasSubCommands() && c.RunE == nil {
+		c.Args = cobra.NoArgs
+		c.RunE = func(c *cobra.Command, _ []string) error {
+			return withHint(usagef("'%s' needs a verb", c.CommandPath()), "run '%s --help' to list them", c.CommandPath())
+		}
+	}
+}
+
+// storeDir is where toolchains and the build cache live.
+func (g *globals) storeDir() (string, error) {
+	dir := g.store
+	if dir == "" {
+		dir = os.Getenv("THOXBUILD_STORE")
+	}
+	if dir == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			return "", withHint(fmt.Errorf("find the user cache folder: %w", err), "set THOXBUILD_STORE or give --store DIR")
+		}
+		dir = filepath.Join(base, "thoxbuild")
+	}
+	return filepath.Abs(dir)
+}
+
+// releaseVersion is set by a release build: -ldflags "-X ...releaseVersion=1.2".
+var releaseVersion string
+
+// version names this build: the release, else the commit it was built from.
+func version() string {
+	if releaseVersion != "" {
+		return releaseVersion
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	rev, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= 12:
+			rev = s.Value[:12]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "-dirty"
+		}
+	}
+	if rev == "" {
+		return "devel"
+	}
+	return "devel-" + rev + dirty
+}

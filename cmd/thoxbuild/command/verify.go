@@ -1,0 +1,132 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thox-ai/thoxbuild/hub/client"
+	"github.com/thox-ai/thoxbuild/hub/lock"
+	"github.com/thox-ai/thoxbuild/hub/source"
+	"github.com/thox-ai/thoxbuild/hub/verify"
+	"github.com/thox-ai/thoxbuild/manifests"
+)
+
+func newVerify(g *globals) *cobra.Command {
+	var endpoint, lockFile, kernelsLock, repoType, dir, cache string
+	var o verify.Options
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verify [REPO[@REVISION]]",
+		Short: "Hold a revision, a folder or an installed cache against the lock and the digests",
+		Long: `Verify reads every file of a published revision and compares it with the digests
+in thoxbuild.lock and in each variant's metadata.json. Every difference is
+named: a moved branch, an edited lock, a swapped, missing or extra file, a
+variant that was added later.
+
+Exit status 3 means that something differs.`,
+		Example: `  $ thoxbuild verify                             # what thoxbuild.lock pins, on the Hub
+  $ thoxbuild verify --dir build
+  $ thoxbuild verify --cache ~/.cache/huggingface/hub thox-ai/thox-edge-ops`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx := c.Context()
+			var id, revision string
+			if len(args) == 1 {
+				id, revision = splitRevision(args[0])
+			}
+			t, err := parseRepoType(repoType)
+			if err != nil {
+				return err
+			}
+			f, err := lock.Load(lockFile)
+			switch {
+			case errors.Is(err, lock.ErrEdited):
+				o.LockErr = err
+			case err != nil && (len(args) == 0 && dir == "" || !errors.Is(err, os.ErrNotExist)):
+				return withHint(usageError{err}, "name a revision, or give the lock with --lock FILE")
+			}
+			if f != nil && (id != "" || dir != "" || len(f.Kernels) > 0) {
+				if o.Lock, err = locked(f, id, "", lockFile); err != nil && revision == "" && dir == "" {
+					return err
+				}
+			}
+			if o.Lock != nil {
+				id = o.Lock.Repo
+				if o.Lock.Type != "" {
+					t = o.Lock.Type
+				}
+			}
+			if kernelsLock != "" {
+				b, err := os.ReadFile(kernelsLock)
+				if err != nil {
+					return usageError{err}
+				}
+				if o.KernelsLock, err = manifests.ParseLock(b); err != nil {
+					return usageError{fmt.Errorf("%s: %w", kernelsLock, err)}
+				}
+			}
+			var src source.Source
+			switch {
+			case dir != "":
+				src, err = source.OpenFolder(dir)
+			case cache != "":
+				repo, perr := client.ParseRepo(t, id)
+				if perr != nil {
+					return usageError{perr}
+				}
+				o.Installed = true
+				src, err = source.OpenCache(cache, repo, firstOf(revision, lockedRevision(o.Lock)))
+			default:
+				hc, cerr := g.hubClient(ctx, endpoint)
+				if cerr != nil {
+					return cerr
+				}
+				if revision = firstOf(revision, lockedRevision(o.Lock)); revision == "" {
+					return usagef("no revision to verify: give REPO@REVISION or a lock that pins one")
+				}
+				src, err = hubSource(ctx, hc, t, id, revision)
+			}
+			if err != nil {
+				return err
+			}
+			r, err := verify.Run(ctx, src, o)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				if err := printJSON(g.streams.Out, r); err != nil {
+					return err
+				}
+			} else {
+				for _, p := range r.Problems {
+					fmt.Fprintln(g.streams.Out, p)
+				}
+			}
+			if !r.OK() {
+				return findingsError{fmt.Sprintf("%s: %d problems", r.Source, len(r.Problems))}
+			}
+			g.streams.notef("%s is what was locked: %d variants, %d files, %s", r.Source, len(r.Variants), r.Files, megabytes(r.Bytes))
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&lockFile, "lock", lock.FileName, "the lock `FILE`")
+	f.StringVar(&kernelsLock, "kernels-lock", "", "also compare this kernels.lock")
+	f.StringVar(&endpoint, "endpoint", "", "the Hub's address (default $HF_ENDPOINT)")
+	f.StringVar(&repoType, "repo-type", "kernel", "kernel or model")
+	f.StringVar(&dir, "dir", "", "verify the variants in a folder")
+	f.StringVar(&cache, "cache", "", "verify what is installed in a Hub cache folder")
+	f.StringSliceVar(&o.Variants, "variant", nil, "only these variants")
+	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return c
+}
+
+func lockedRevision(k *lock.Kernel) string {
+	if k == nil {
+		return ""
+	}
+	return k.Revision
+}

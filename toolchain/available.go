@@ -1,0 +1,44 @@
+package toolchain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+
+	"github.com/thox-ai/thoxbuild/matrix"
+)
+
+// Available reports whether this machine has, or can fetch, what a variant's
+// build needs: nil, or an error whose text says what is missing and how to get
+// it. It is cheap: nothing is fetched and no compiler is run.
+func Available(_ context.Context, n matrix.Need) error {
+	switch n.Tool {
+	case matrix.ZigCXX:
+		if runtime.GOOS != "linux" {
+			return fmt.Errorf("Linux variants take the C++ library of a Linux machine's g++; this is %s", runtime.GOOS)
+		}
+		_, err := findHostCXX("/", n.Target.Arch)
+		if e := (*Error)(nil); errors.As(err, &e) {
+			return fmt.Errorf("%w; %s", e.Err, e.Hint)
+		}
+		return err
+	case matrix.XCRun:
+		return onPath("xcrun", "Metal and macOS variants are built on a Mac with Xcode 26")
+	case matrix.HIPCC:
+		return onPath("hipcc", "ROCm variants need an installed ROCm toolkit")
+	case matrix.ICPX:
+		return onPath("icpx", "XPU variants need an installed oneAPI compiler")
+	case matrix.NVCC, matrix.ClangCUDA:
+		return errors.New("this release of thoxbuild has no CUDA kit yet")
+	}
+	return fmt.Errorf("no driver for %s", n.Tool)
+}
+
+func onPath(program, why string) error {
+	if _, err := exec.LookPath(program); err != nil {
+		return fmt.Errorf("%s is not on PATH; %s", program, why)
+	}
+	return nil
+}
