@@ -54,8 +54,8 @@ func (f *File) DynRelocs() ([]Reloc, error) {
 
 // Tags of packed relative relocations, which debug/elf does not name.
 const (
-	dtRelrSize elf.DynTag = 35
-	dtRelr     elf.DynTag = 36
+	DTRelrSize elf.DynTag = 35
+	DTRelr     elf.DynTag = 36
 )
 
 // Relr reads the addresses that packed relative relocations patch. limit
@@ -65,7 +65,7 @@ func (f *File) Relr(limit int) ([]uint64, error) {
 	if d == nil || err != nil {
 		return nil, err
 	}
-	b, err := f.dynTable(d, dtRelr, dtRelrSize)
+	b, err := f.dynTable(d, DTRelr, DTRelrSize)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,6 @@ import (
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
 )
 
-type elffileProg = elffile.Prog
-
 var libraryPass = rule.Pass{
 	Name: "libraries",
 	Run:  checkLibraries,

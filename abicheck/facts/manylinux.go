@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/thox-ai/thoxbuild/abicheck/elffile"
 	"github.com/thox-ai/thoxbuild/abicheck/policy"
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
 	"github.com/thox-ai/thoxbuild/manifests"
@@ -87,15 +88,30 @@ func checkManylinux(_ context.Context, s *rule.Subject, _ *rule.Options) ([]rule
 			}
 		}
 	}
+	relr := false
 	for _, n := range needs {
+		relr = relr || n.Version == relrVersion
 		if !used[n.Library+" "+n.Version] {
 			if f := versionFinding(c, p, arch, fmt.Sprintf("version %s of %s", n.Version, n.Library), n.Version); f != nil {
 				f.Detail = append(f.Detail, "no symbol has this version; the loader asks for it all the same")
 			}
 		}
 	}
+	// GNU ld adds the version only where the C library is needed by name, and
+	// other linkers need not add it; an older loader then skips the
+	// relocations without a word.
+	if _, ok := d.Value(elffile.DTRelr); ok && !relr && p.GLIBC().Compare(relrSince) < 0 {
+		c.add("MANYLINUX", rule.Error, fmt.Sprintf("has packed relocations (DT_RELR), which glibc knows since %v; %s promises %v", relrSince, p.Name, p.GLIBC()),
+			"link without -z pack-relative-relocs", "an older loader does not see them and leaves pointers unrelocated")
+	}
 	return c.done(), nil
 }
+
+// Packed relocations: the version that asks for them, and the first C library
+// that has it.
+const relrVersion = "GLIBC_ABI_DT_RELR"
+
+var relrSince = manifests.Version{Major: 2, Minor: 36}
 
 func versionFinding(c *collector, p *policy.Manylinux, arch manifests.Arch, what, version string) *rule.Finding {
 	ok, known, top := p.Allows(arch, version)
@@ -103,12 +119,12 @@ func versionFinding(c *collector, p *policy.Manylinux, arch manifests.Arch, what
 		return nil
 	}
 	msg := fmt.Sprintf("needs %s, newer than %s allows (%s)", what, p.Name, top)
-	fix := fmt.Sprintf("build in the %s toolchain or for an older C library (-target ...-gnu.%s)", p.Name, glibcOf(p.Name))
+	fix := fmt.Sprintf("build in the %s toolchain or for an older C library (-target ...-gnu.%v)", p.Name, p.GLIBC())
 	switch {
 	case version == "GLIBC_PRIVATE":
 		msg = fmt.Sprintf("needs %s, which belongs to one build of the C library", what)
 		fix = "use the public interface of the C library"
-	case version == "GLIBC_ABI_DT_RELR":
+	case version == relrVersion:
 		msg = fmt.Sprintf("needs %s: packed relocations, which %s does not know", what, p.Name)
 		fix = "link without -z pack-relative-relocs"
 	case !policy.IsNumber(version):
@@ -117,15 +133,6 @@ func versionFinding(c *collector, p *policy.Manylinux, arch manifests.Arch, what
 		msg = fmt.Sprintf("needs %s; %s allows none of that library", what, p.Name)
 	}
 	return c.add("MANYLINUX", rule.Error, msg, fix)
-}
-
-// glibcOf turns manylinux_2_28 into 2.28 for a hint.
-func glibcOf(name string) string {
-	var v manifests.Version
-	if n, err := fmt.Sscanf(name, "manylinux_%d_%d", &v.Major, &v.Minor); n != 2 || err != nil {
-		return "2.28"
-	}
-	return v.String()
 }
 
 // archOf names the processor as variant names do; empty for others.
@@ -145,5 +152,5 @@ func archOf(s *rule.Subject) manifests.Arch {
 // linked returns whether the subject is a shared library with a dynamic
 // section, what the rules about loading apply to.
 func linked(s *rule.Subject) bool {
-	return s.ELF != nil && s.ELF.Type == elf.ET_DYN && slices.ContainsFunc(s.ELF.Progs, func(p elffileProg) bool { return p.Type == elf.PT_DYNAMIC })
+	return s.ELF != nil && s.ELF.Type == elf.ET_DYN && slices.ContainsFunc(s.ELF.Progs, func(p elffile.Prog) bool { return p.Type == elf.PT_DYNAMIC })
 }

@@ -102,6 +102,12 @@ func (p *Manylinux) Compare(q *Manylinux) int {
 	return a.Compare(b)
 }
 
+// GLIBC is the C library release that the policy is named after.
+func (p *Manylinux) GLIBC() manifests.Version {
+	v, _ := glibc(p.Name)
+	return v
+}
+
 // Covers reports whether the policy has facts about the architecture.
 func (p *Manylinux) Covers(arch manifests.Arch) bool { return p.versions[arch] != nil }
 

@@ -28,7 +28,7 @@ func (r *Report) GitHub(w io.Writer) error {
 		if f.Fix != "" {
 			text += "\nfix: " + f.Fix
 		}
-		fmt.Fprintf(b, "::%s file=%s,title=%s::%s\n", command, property(f.File), property(f.ID), data(text))
+		fmt.Fprintf(b, "::%s file=%s,title=%s::%s\n", command, property(f.File), property(f.ID), data(printable(text)))
 	}
 	return b.Flush()
 }

@@ -88,15 +88,19 @@ const longest = 500
 // clean makes text that came out of a file safe for a terminal: no control
 // characters, and not longer than a reader wants.
 func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
+	s = strings.ReplaceAll(printable(s), "\n", "\n  ")
+	if r := []rune(s); len(r) > longest {
+		s = string(r[:longest]) + "..."
+	}
+	return s
+}
+
+// printable replaces control characters other than line ends.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 			return '?'
 		}
 		return r
 	}, strings.ToValidUTF8(s, "?"))
-	s = strings.ReplaceAll(s, "\n", "\n  ")
-	if r := []rune(s); len(r) > longest {
-		s = string(r[:longest]) + "..."
-	}
-	return s
 }
