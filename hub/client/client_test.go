@@ -99,7 +99,7 @@ func TestOIDC(t *testing.T) {
 		case r.URL.Path == "/oauth/token" && !fail && strings.Contains(string(body), `"the-jwt"`) && strings.Contains(string(body), `"kernels/a/b"`):
 			_, _ = io.WriteString(w, `{"access_token":"hf_short"}`)
 		default:
-			http.Error(w, `{"error":"denied the-jwt"}`, 403)
+			http.Error(w, `{"error":"denied the-jwt"}`, http.StatusForbidden)
 		}
 	}))
 	defer s.Close()
@@ -355,7 +355,7 @@ func TestMultipartRetries(t *testing.T) {
 					panic(http.ErrAbortHandler)
 				}
 				if r.URL.Query().Get("batch") == "1" && r.URL.Path == "/part/1" {
-					http.Error(w, "<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>", 403)
+					http.Error(w, "<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>", http.StatusForbidden)
 					return
 				}
 				b, err := io.ReadAll(r.Body)

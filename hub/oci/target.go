@@ -31,13 +31,12 @@ func ParseTarget(s string) (Target, error) {
 		return Target{}, fmt.Errorf("registry: the address may hold no user or password; log in with docker login instead")
 	}
 	t := Target{}
-	if base, digest, ok := strings.Cut(rest, "@"); ok {
+	if _, digest, ok := strings.Cut(rest, "@"); ok {
 		d, err := name.NewDigest(rest, name.StrictValidation)
 		if err != nil {
 			return Target{}, fmt.Errorf("registry %q: %w", s, err)
 		}
-		t.Digest, rest = digest, base
-		t.Repo = d.Context()
+		t.Digest, t.Repo = digest, d.Context()
 		return t, nil
 	}
 	if i := strings.LastIndex(rest, ":"); i > strings.LastIndex(rest, "/") {

@@ -140,3 +140,12 @@ func checkBranch(s string) error {
 	}
 	return nil
 }
+
+// Pin is the entry of thoxbuild.lock for what was published. published is
+// lock.PublishTime, or empty.
+func (r *Result) Pin(t client.RepoType, published string) lock.Kernel {
+	if t == "" {
+		t = client.Kernel
+	}
+	return lock.Kernel{Repo: r.Repo, Type: t, Branch: r.Branch, Revision: r.Revision, Published: published, Variants: r.Variants}
+}

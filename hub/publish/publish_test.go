@@ -571,7 +571,7 @@ func TestTokenStaysInside(t *testing.T) {
 		mu.Unlock()
 		if n%5 == 0 && !strings.Contains(r.URL.Path, "/store/") {
 			// A server that quotes the request in its error.
-			http.Error(w, fmt.Sprintf(`{"error":"overloaded; you sent %s"}`, r.Header.Get("Authorization")), 503)
+			http.Error(w, fmt.Sprintf(`{"error":"overloaded; you sent %s"}`, r.Header.Get("Authorization")), http.StatusServiceUnavailable)
 			return
 		}
 		h.ServeHTTP(w, r)
