@@ -71,9 +71,10 @@ func (r *rangeReader) ReadAt(b []byte, off int64) (int, error) {
 	return r.ReadAt(b, off)
 }
 
-// Prefetch makes [from, to) available in one request.
+// Prefetch makes [from, to) available in one request. Bounds outside the file
+// are moved to its ends.
 func (r *rangeReader) Prefetch(from, to int64) error {
-	to = min(to, r.size)
+	from, to = max(from, 0), min(to, r.size)
 	data, off, _, err := r.get(fmt.Sprintf("bytes=%d-%d", from, to-1))
 	if err != nil {
 		return err
