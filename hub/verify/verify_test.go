@@ -92,7 +92,7 @@ func TestProblems(t *testing.T) {
 			s := *w.src
 			s.Commit = c.ID
 			return &s
-		}, []string{"moved-branch", "missing-variant: " + b, "moved-branch"}},
+		}, []string{"moved-branch", "missing-variant: " + b}},
 		"revision gone": {func(w *world, o *Options) source.Source {
 			s := *w.src
 			s.Commit = strings.Repeat("0", 40)
