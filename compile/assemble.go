@@ -90,6 +90,11 @@ func (p *Plan) contents(vp *variantPlan, results []*action.Result) (files []pack
 	}
 	m := vp.metadata
 	m.Digest = digestFiles(files)
+	if m.Provenance != nil {
+		with := *m.Provenance
+		with.Kernel = p.commit
+		m.Provenance = &with
+	}
 	if metadata, err = m.Print(); err != nil {
 		return nil, nil, err
 	}

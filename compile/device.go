@@ -77,7 +77,7 @@ func (p *Plan) compileDevice(t *tree, v matrix.Variant, ts *Toolset, u *unit, op
 		args:     args,
 		env:      baseEnv(tool.Env),
 		outputs:  []string{objectOut},
-		platform: platformOf(tool),
+		platform: platformOf(v, tool),
 		inputs:   p.inputs(t, u.reads),
 		missing:  missingNames(u.reads),
 	}, v.Name.String())

@@ -66,7 +66,7 @@ func (p *Plan) linkVariant(vp *variantPlan, ts *Toolset, us []*unit, objects []*
 		args:     args,
 		env:      baseEnv(ts.Link.Env),
 		outputs:  []string{libraryOut},
-		platform: platformOf(ts.Link.Tool),
+		platform: platformOf(vp.variant, ts.Link.Tool),
 		inputs:   inputs,
 	}, vp.name)
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *Plan) isolate(vp *variantPlan, ts *Toolset, g unitGroup) (*Action, erro
 			args:     append(slices.Clone(ts.Relocate.Args), "-r", "-o", objectOut),
 			env:      baseEnv(ts.Relocate.Env),
 			outputs:  []string{objectOut},
-			platform: platformOf(*ts.Relocate),
+			platform: platformOf(vp.variant, *ts.Relocate),
 		}
 		for i, u := range g.units {
 			merge.inputs = append(merge.inputs, input{path: u.object(), from: g.objects[i], output: objectOut})

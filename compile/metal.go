@@ -49,7 +49,7 @@ func (p *Plan) metalHeader(t *tree, v matrix.Variant, ts *Toolset, ops string) (
 		return nil, fmt.Errorf("%s: no Metal compiler; it comes with Xcode on macOS", sources[0])
 	}
 	tool := ts.Metal.Tool
-	link := &Action{Kind: KindMetal, Label: fmt.Sprintf("link the metallib (%s)", v.Compute), env: baseEnv(tool.Env), outputs: []string{"out.metallib"}, platform: platformOf(tool)}
+	link := &Action{Kind: KindMetal, Label: fmt.Sprintf("link the metallib (%s)", v.Compute), env: baseEnv(tool.Env), outputs: []string{"out.metallib"}, platform: platformOf(v, tool)}
 	link.args = append(slices.Clone(tool.Args), "metallib", "-o", "out.metallib")
 	for _, c := range v.Components {
 		for _, src := range c.Section.Src {
@@ -68,7 +68,7 @@ func (p *Plan) metalHeader(t *tree, v matrix.Variant, ts *Toolset, ops string) (
 				args:     append(args, "-c", src, "-o", "out.air"),
 				env:      baseEnv(tool.Env),
 				outputs:  []string{"out.air"},
-				platform: platformOf(tool),
+				platform: platformOf(v, tool),
 				inputs:   p.inputs(t, reads),
 				missing:  missingNames(reads),
 			}, v.Name.String())

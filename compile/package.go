@@ -67,6 +67,7 @@ func (p *Plan) packageFiles(v matrix.Variant) ([]packageFile, error) {
 			return err
 		}
 		p.files[d] = filepath.Join(k.Dir, filepath.FromSlash(name))
+		p.sources[p.files[d]] = true
 		files = append(files, packageFile{rel, d})
 		return nil
 	})
@@ -128,7 +129,7 @@ func (p *Plan) metadata(vp *variantPlan) manifests.Metadata {
 		m.KernelsMinVer = minLoaderDepends
 	}
 	if p.cfg.Builder != "" {
-		m.Provenance = &manifests.Provenance{KernelBuilder: manifests.Builder{Version: p.cfg.Builder}, Kernel: p.cfg.Commit}
+		m.Provenance = &manifests.Provenance{KernelBuilder: manifests.Builder{Version: p.cfg.Builder}}
 	}
 	return m
 }

@@ -31,8 +31,9 @@ type Config struct {
 	// Builder is the free text about this program in the provenance, such as
 	// "thoxbuild 0.1".
 	Builder string
-	// Commit says which commit the sources are from; nil when unknown.
-	Commit *manifests.Commit
+	// Commit says which commit the sources (absolute paths, sorted) are from;
+	// it and its result may be nil. See GitCommit.
+	Commit func(sources []string) *manifests.Commit
 	// Check adds a step for a Checker before and after each link.
 	Check Checker
 	// Costs are run times of earlier builds in seconds, by label.
@@ -50,6 +51,9 @@ type Plan struct {
 	files map[action.Digest]string
 	// blobs are generated inputs.
 	blobs map[action.Digest][]byte
+	// sources are all files of the kernel that go into some variant.
+	sources map[string]bool
+	commit  *manifests.Commit
 }
 
 // variantPlan is how one variant's folder is put together.
@@ -83,6 +87,8 @@ func NewPlan(cfg Config) (*Plan, error) {
 		byID:  map[action.Digest]*Action{},
 		files: map[action.Digest]string{},
 		blobs: map[action.Digest][]byte{},
+
+		sources: map[string]bool{},
 	}
 	tree, err := p.readTree()
 	if err != nil {
@@ -105,6 +111,9 @@ func NewPlan(cfg Config) (*Plan, error) {
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
+	}
+	if cfg.Commit != nil {
+		p.commit = cfg.Commit(p.Sources())
 	}
 	p.weigh()
 	return p, nil
@@ -183,6 +192,10 @@ func (p *Plan) CriticalPath() (seconds float64, chain []*Action) {
 	return seconds, chain
 }
 
+// Sources lists the files of the kernel that the plan reads, as absolute
+// paths, sorted.
+func (p *Plan) Sources() []string { return slices.Sorted(maps.Keys(p.sources)) }
+
 // file makes an input of a kernel file.
 func (p *Plan) file(rel string, d action.Digest) input {
 	p.files[d] = filepath.Join(p.cfg.Kernel.Dir, filepath.FromSlash(rel))
@@ -196,9 +209,12 @@ func (p *Plan) generated(rel string, text []byte) input {
 	return input{path: rel, digest: d}
 }
 
-// platformOf names the tools that an action runs.
-func platformOf(tools ...Tool) map[string]string {
+// platformOf says where an action can run and names the tools that it runs.
+func platformOf(v matrix.Variant, tools ...Tool) map[string]string {
 	m := map[string]string{"OSFamily": "linux"}
+	if v.Platform.OS == manifests.Darwin {
+		m["OSFamily"] = "macos" // Xcode's compilers run nowhere else
+	}
 	for _, t := range tools {
 		maps.Copy(m, t.Fingerprints)
 	}

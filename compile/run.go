@@ -78,11 +78,6 @@ func (e *ActionError) Error() string { return e.format() }
 // Unwrap gives the reason where the command did not run to its end.
 func (e *ActionError) Unwrap() error { return e.Err }
 
-// maxRepairs is how often a run starts again because the cache had lost what
-// it promised. Each repair removes the promise, so one is enough unless
-// somebody deletes files meanwhile.
-const maxRepairs = 3
-
 // Run carries the plan out. Variants that could be built are complete even
 // when others failed; the error joins the failures. An unchanged folder is not
 // written.
@@ -93,11 +88,13 @@ func (p *Plan) Run(ctx context.Context, o RunOptions) (*Result, error) {
 	start := time.Now()
 	var res *Result
 	var err error
-	for try := 0; ; try++ {
-		r := newRunner(p, o)
-		res, err = r.run(ctx)
+	// A run ends early where the cache had lost what it promised; the promise
+	// has gone with it, so the next run makes that blob again. Each round heals
+	// at least one action, which bounds the rounds.
+	for range len(p.actions) + 1 {
+		res, err = newRunner(p, o).run(ctx)
 		var missing *missingBlobError
-		if err == nil || try == maxRepairs || ctx.Err() != nil || !errors.As(err, &missing) {
+		if err == nil || ctx.Err() != nil || !errors.As(err, &missing) {
 			break
 		}
 	}

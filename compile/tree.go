@@ -63,6 +63,7 @@ func (p *Plan) readTree() (*tree, error) {
 			return
 		}
 		t.digests[rel], t.scans[rel] = d, scan
+		p.sources[filepath.Join(k.Dir, filepath.FromSlash(rel))] = true
 	}
 	addAll := func(table string, src, include []string) {
 		for i, rel := range src {

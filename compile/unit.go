@@ -160,7 +160,7 @@ func (p *Plan) compileUnit(t *tree, v matrix.Variant, ts *Toolset, u *unit, ops 
 		args:     args,
 		env:      baseEnv(tool.Env),
 		outputs:  []string{objectOut},
-		platform: platformOf(tool),
+		platform: platformOf(v, tool),
 		inputs:   append(p.inputs(t, u.reads), u.extra...),
 		missing:  missingNames(u.reads),
 	}, v.Name.String())
@@ -258,7 +258,7 @@ func (p *Plan) nameUnit(v matrix.Variant, ts *Toolset, ops string) (*Action, err
 		args:     args,
 		env:      baseEnv(tool.Env),
 		outputs:  []string{objectOut},
-		platform: platformOf(tool),
+		platform: platformOf(v, tool),
 		inputs: []input{
 			p.generated("name.cpp", glue.NameUnit(ops)),
 			p.generated("thoxbuild_module.h", glue.Module),

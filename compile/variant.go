@@ -109,7 +109,7 @@ func (p *Plan) uniqueID(vp *variantPlan, ts *Toolset, us []*unit, objects []*Act
 	}
 	if ts != nil {
 		line("link", append(slices.Clone(ts.Link.Args), ts.Link.After...)...)
-		for _, l := range (&action.Spec{Platform: platformOf(ts.Link.Tool)}).Explain() {
+		for _, l := range (&action.Spec{Platform: platformOf(vp.variant, ts.Link.Tool)}).Explain() {
 			line("link", l.String())
 		}
 	}

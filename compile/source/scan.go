@@ -54,6 +54,9 @@ var (
 	lineComment = regexp.MustCompile(`//[^\n]*`)
 )
 
+// metallibHeader is a macro whose value the build itself defines.
+const metallibHeader = "EMBEDDED_METALLIB_HEADER"
+
 // Text scans the text of a file.
 func Text(b []byte) Scan {
 	var s Scan
@@ -72,7 +75,7 @@ func Text(b []byte) Scan {
 		arg := bytes.TrimSpace(m[1])
 		if p, quoted, ok := delimited(arg); ok {
 			s.Includes = append(s.Includes, Include{string(p), quoted, line})
-		} else if len(arg) > 0 {
+		} else if len(arg) > 0 && string(arg) != metallibHeader {
 			s.Computed = true
 		}
 	}

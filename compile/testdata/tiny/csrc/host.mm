@@ -1,0 +1,2 @@
+#include EMBEDDED_METALLIB_HEADER
+#include "shared.h"

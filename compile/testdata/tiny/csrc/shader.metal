@@ -1,0 +1,2 @@
+#include "shared.h"
+kernel void twice_kernel() {}
