@@ -162,7 +162,7 @@ func complete(f *Finding) {
 	if f.Demangled != "" || len(f.Symbol) > longest {
 		return
 	}
-	if s, err := demangle.ToString(f.Symbol, demangle.LLVMStyle); err == nil && s != f.Symbol {
+	if s, err := demangle.ToString(f.Symbol, demangle.LLVMStyle, demangle.MaxLength(14)); err == nil && s != f.Symbol {
 		f.Demangled = s
 	}
 }

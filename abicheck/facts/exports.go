@@ -117,8 +117,11 @@ func namespace(name string) string {
 	if err != nil {
 		return "C++ names"
 	}
-	ns := ""
+	ns, nodes := "", 0
 	ast.Traverse(func(a demangle.AST) bool {
+		if nodes++; nodes > maxNodes {
+			return false
+		}
 		if q, ok := a.(*demangle.Qualified); ok && ns == "" {
 			scope := q.Scope
 			for {

@@ -10,6 +10,13 @@ import (
 // about 5,000 bytes.
 const maxMangled = 16 << 10
 
+// maxNodes bounds the walk over a parsed name, and maxText the text that is
+// made of one (as a power of two).
+const (
+	maxNodes = 20000
+	maxText  = 14
+)
+
 // torchNamespaces are the C++ namespaces of torch's unstable interface.
 var torchNamespaces = map[string]bool{"c10": true, "at": true, "torch": true, "caffe2": true, "c10d": true}
 
@@ -32,8 +39,12 @@ func torchScope(name string) string {
 	if err != nil {
 		return ""
 	}
-	found := ""
+	found, nodes := "", 0
 	ast.Traverse(func(a demangle.AST) bool {
+		// Substitutions make the tree a graph: its nodes can be met 2^n times.
+		if nodes++; nodes > maxNodes {
+			return false
+		}
 		if q, ok := a.(*demangle.Qualified); ok && found == "" {
 			found = unstable(q)
 		}
@@ -88,7 +99,7 @@ func oldString(name string) bool {
 	if len(name) > maxMangled {
 		return false
 	}
-	text, err := demangle.ToString(name, demangle.NoClones)
+	text, err := demangle.ToString(name, demangle.NoClones, demangle.MaxLength(maxText))
 	if err != nil {
 		return false
 	}
@@ -102,16 +113,4 @@ func oldString(name string) bool {
 			return true
 		}
 	}
-}
-
-// demangled returns the readable form of a mangled name, or empty.
-func demangled(name string) string {
-	if !strings.HasPrefix(name, "_Z") || len(name) > maxMangled {
-		return ""
-	}
-	s, err := demangle.ToString(name, demangle.LLVMStyle)
-	if err != nil {
-		return ""
-	}
-	return s
 }
