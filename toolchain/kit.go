@@ -154,7 +154,7 @@ func linker(zig, cxx, stubs string, env map[string]string, r Request) Linker {
 	}
 	// torch's own symbols stay undefined in the stubs and are checked against
 	// the real exports afterwards.
-	tail := []string{"--unresolved-symbols=ignore-all", "--no-as-needed"}
+	tail := []string{"--unresolved-symbols=ignore-all", "--version-script=" + stubs + "/torch/" + exportsMap, "--no-as-needed"}
 	for _, lib := range torchLibraries(r.Compute.Backend) {
 		tail = append(tail, stubs+"/torch/"+lib)
 	}

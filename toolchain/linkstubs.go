@@ -13,7 +13,7 @@ import (
 )
 
 // stubRevision changes when the recipe below does.
-const stubRevision = "4"
+const stubRevision = "5"
 
 // torchLibraries are the libraries of a torch installation that an extension
 // names in DT_NEEDED. torch has them loaded before it loads an extension, but
@@ -30,7 +30,7 @@ func torchLibraries(b manifests.Backend) []string {
 //
 //	glibc/   zig's stubs for the wanted glibc, libc_nonshared.a, libcompiler_rt.a
 //	cxx/     libstdc++.so.6 and libgcc_s.so.1 with the allowed versions only
-//	torch/   empty libraries with the right names
+//	torch/   empty libraries with the right names, and the list of exports
 func (s *Store) linkStubs(ctx context.Context, zig, cxx string, arch manifests.Arch, glibc manifests.Version) (string, error) {
 	triple := targetTriple(arch, glibc)
 	name := fmt.Sprintf("link-%s-%s-%s", arch, glibc, fingerprint(stubRevision, zig, cxx, triple))
@@ -53,6 +53,9 @@ func (s *Store) linkStubs(ctx context.Context, zig, cxx string, arch manifests.A
 		if err := os.WriteFile(empty, []byte("\t.section .note.GNU-stack,\"\",%progbits\n"), 0o644); err != nil {
 			return err
 		}
+		if err := os.WriteFile(filepath.Join(dir, "torch", exportsMap), []byte(exportsScript), 0o644); err != nil {
+			return err
+		}
 		for _, lib := range torchLibraries(manifests.CUDA) {
 			if err := w.library(empty, "", lib, "torch/"+lib); err != nil {
 				return fmt.Errorf("stub of %s: %w", lib, err)
@@ -61,6 +64,14 @@ func (s *Store) linkStubs(ctx context.Context, zig, cxx string, arch manifests.A
 		return os.RemoveAll(w.tmp)
 	})
 }
+
+// exportsScript leaves a torch extension with the one symbol that Python looks
+// up. torch's headers mark hundreds of inline functions as visible; exported,
+// they could stand in for another library's copies, or be replaced by them.
+const (
+	exportsMap    = "exports.map"
+	exportsScript = "{ global: PyInit_*; PyModExport_*; local: *; };\n"
+)
 
 type stubMaker struct {
 	s           *Store
