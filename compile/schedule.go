@@ -177,9 +177,16 @@ func (r *runner) finish(a *Action, res *action.Result, err error) {
 		return
 	}
 	if err != nil {
-		r.res.Counts.Failed++
 		r.errs = append(r.errs, err)
 		r.fail(a, err)
+		var missing *missingBlobError
+		if errors.As(err, &missing) {
+			// Nothing is wrong with the action: Run starts another round.
+			r.res.Counts.Skipped++
+			r.emit(Event{Type: EventSkipped, Action: a, Err: err})
+			return
+		}
+		r.res.Counts.Failed++
 		r.emit(Event{Type: EventFailed, Action: a, Err: err})
 		return
 	}
