@@ -236,3 +236,32 @@ func TestManyFindings(t *testing.T) {
 		t.Errorf("the last finding does not count the rest: %v", last)
 	}
 }
+
+// TestCorruptLibraries runs every pass on libraries with bytes overwritten:
+// errors are welcome, panics are not.
+func TestCorruptLibraries(t *testing.T) {
+	l := module()
+	l.Data, l.Fatbin = []byte("\x00/home/me/src/k.cpp\x00"), deviceCode()
+	whole := l.Bytes()
+	v := manifests.MustVersion("2.13")
+	w := rule.Want{Manylinux: "manylinux_2_28", PythonABI: manifests.MustVersion("3.9"), Torch: &v}
+	read := 0
+	for at := 0; at+4 <= len(whole); at += 2 {
+		for _, v := range []byte{0xff, 0x7f, 0x01} {
+			b := bytes.Clone(whole)
+			copy(b[at:], []byte{v, v, v, v})
+			f, err := elffile.New(bytes.NewReader(b), int64(len(b)))
+			if err != nil {
+				continue
+			}
+			read++
+			s := &rule.Subject{File: "_k.abi3.so", Name: "_k.abi3.so", Data: bytes.NewReader(b), Size: int64(len(b)), ELF: f, Want: w}
+			for _, p := range facts.Passes() {
+				p.Run(t.Context(), s, &rule.Options{})
+			}
+		}
+	}
+	if read < 1000 {
+		t.Errorf("only %d corrupted files could be opened; the test proves little", read)
+	}
+}

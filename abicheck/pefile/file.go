@@ -24,6 +24,10 @@ type File struct {
 	r    io.ReaderAt
 	size int64
 	wide bool
+	// left is how many bytes of names and table entries may still be read. In
+	// an honest file no two share bytes; in another, n entries may all point
+	// to the same n names.
+	left int64
 }
 
 // Import is one imported DLL with the names taken from it; an import by
@@ -40,16 +44,12 @@ type Section struct {
 	Flags                    uint32
 }
 
-// Limits far above any real image; they bound what hostile tables cost.
-const (
-	maxImports = 1 << 16
-	maxNames   = 1 << 20
-	maxName    = 4096
-)
+// maxName is far above the longest name of any real image.
+const maxName = 4096
 
 // New reads the headers, imports and exports of a PE image.
 func New(r io.ReaderAt, size int64) (*File, error) {
-	f := &File{r: r, size: size}
+	f := &File{r: r, size: size, left: size}
 	dos, err := f.bytes(0, 64)
 	if err != nil {
 		return nil, err
@@ -125,11 +125,7 @@ func (f *File) readImports(rva uint32) error {
 	if rva == 0 {
 		return nil
 	}
-	names := 0
 	for i := uint32(0); ; i++ {
-		if i == maxImports {
-			return formatErr(0, "more than %d imported libraries", maxImports)
-		}
 		b, err := f.at(rva+20*i, 20)
 		if err != nil {
 			return err
@@ -147,22 +143,19 @@ func (f *File) readImports(rva uint32) error {
 			lookup = addrs
 		}
 		imp := Import{DLL: dll}
-		if imp.Names, err = f.lookups(lookup, &names); err != nil {
+		if imp.Names, err = f.lookups(lookup); err != nil {
 			return err
 		}
 		f.Imports = append(f.Imports, imp)
 	}
 }
 
-func (f *File) lookups(rva uint32, total *int) (names []string, err error) {
+func (f *File) lookups(rva uint32) (names []string, err error) {
 	size := uint32(4)
 	if f.wide {
 		size = 8
 	}
 	for i := uint32(0); ; i++ {
-		if *total++; *total > maxNames {
-			return nil, formatErr(0, "more than %d imported names", maxNames)
-		}
 		b, err := f.at(rva+size*i, int(size))
 		if err != nil {
 			return nil, err
@@ -195,7 +188,7 @@ func (f *File) readExports(rva uint32) error {
 		return err
 	}
 	n, table := binary.LittleEndian.Uint32(b[24:]), binary.LittleEndian.Uint32(b[32:])
-	if n > maxNames || int64(n)*4 > f.size {
+	if int64(n)*4 > f.size {
 		return formatErr(0, "%d exported names", n)
 	}
 	ptrs, err := f.at(table, int(n)*4)

@@ -78,7 +78,7 @@ func TestTruncated(t *testing.T) {
 }
 
 // FuzzPE holds that what is told about a file lies in it: no panic, and no
-// more names than bytes.
+// more bytes of names than the file has.
 func FuzzPE(f *testing.F) {
 	f.Add(image())
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -89,8 +89,20 @@ func FuzzPE(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(file.Exports) > len(data) {
-			t.Errorf("%d exports in %d bytes", len(file.Exports), len(data))
+		sum := 0
+		for _, imp := range file.Imports {
+			for _, n := range append(imp.Names, imp.DLL) {
+				if n[:min(1, len(n))] != "#" {
+					sum += len(n)
+				}
+			}
+		}
+		for _, n := range file.Exports {
+			sum += len(n)
+		}
+		// A byte that is no UTF-8 becomes one question mark, never more.
+		if sum > len(data) {
+			t.Errorf("%d bytes of names in a file of %d", sum, len(data))
 		}
 	})
 }

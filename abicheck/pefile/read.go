@@ -37,6 +37,9 @@ func (f *File) at(rva uint32, n int) ([]byte, error) {
 	if int64(n) > room {
 		return nil, formatErr(off, "%d bytes reach past their section", n)
 	}
+	if err := f.spend(off, n); err != nil {
+		return nil, err
+	}
 	return f.bytes(off, n)
 }
 
@@ -52,10 +55,21 @@ func (f *File) str(rva uint32) (string, error) {
 			return "", err
 		}
 		if i := bytes.IndexByte(b, 0); i >= 0 {
+			if err := f.spend(off, i); err != nil {
+				return "", err
+			}
 			return strings.ToValidUTF8(string(b[:i]), "?"), nil
 		}
 	}
 	return "", formatErr(off, "name without an end")
+}
+
+// spend counts bytes of tables and names against the size of the file.
+func (f *File) spend(off int64, n int) error {
+	if f.left -= int64(n); f.left < 0 {
+		return formatErr(off, "imports and exports share their bytes: they add up to more than the file")
+	}
+	return nil
 }
 
 func (f *File) bytes(off int64, n int) ([]byte, error) {
