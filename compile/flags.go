@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -161,4 +162,23 @@ func checkFlags(flags []string) error {
 		}
 	}
 	return nil
+}
+
+// hostFlag spells a manifest's flag as the compiler at hand wants it. zig
+// takes -march=armv8.2-a+bf16, which GCC and clang agree on, for a processor's
+// name; its own spelling is -mcpu=generic+v8_2a+bf16.
+func hostFlag(tool Tool, flag string) string {
+	rest, ok := strings.CutPrefix(flag, "-march=armv")
+	if !ok || len(tool.Args) < 2 || path.Base(tool.Args[0]) != "zig" {
+		return flag
+	}
+	version, extensions, more := strings.Cut(rest, "+")
+	cpu := "-mcpu=generic"
+	if number, isA := strings.CutSuffix(version, "-a"); isA && strings.Contains(number, ".") {
+		cpu += "+v" + strings.ReplaceAll(number, ".", "_") + "a"
+	}
+	if more {
+		cpu += "+" + extensions
+	}
+	return cpu
 }

@@ -150,7 +150,7 @@ func (p *Plan) compileUnit(t *tree, v matrix.Variant, ts *Toolset, u *unit, ops 
 	}
 	for _, f := range u.flags {
 		if f != gccOnly {
-			args = append(args, f)
+			args = append(args, hostFlag(tool, f))
 		}
 	}
 	args = append(args, "-c", u.src, "-o", objectOut)
