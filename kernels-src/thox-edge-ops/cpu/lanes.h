@@ -97,6 +97,32 @@ THOX_INLINE void store(float* p, F f) {
 THOX_INLINE void store(Half* p, F f) { lanes_store(p, f.r); }
 THOX_INLINE void store(BFloat16* p, F f) { lanes_store(p, f.r); }
 
+// load and store for computations in which the order of the lanes does not
+// matter, with all of their operands of type T: cheaper on some units.
+template <class T>
+THOX_INLINE F load_any_order(const T* p) {
+  return load(p);
+}
+
+template <class T>
+THOX_INLINE void store_any_order(T* p, F f) {
+  store(p, f);
+}
+
+#ifdef THOX_SPLIT_BFLOAT16
+template <>
+THOX_INLINE F load_any_order<BFloat16>(const BFloat16* p) {
+  F f;
+  lanes_load_split(p, f.r);
+  return f;
+}
+
+template <>
+THOX_INLINE void store_any_order<BFloat16>(BFloat16* p, F f) {
+  lanes_store_split(p, f.r);
+}
+#endif
+
 // The value that store followed by load gives.
 template <class T>
 THOX_INLINE F rounded(F f) {
@@ -183,16 +209,23 @@ THOX_INLINE void store_tail(T* p, F f, int n) {
 #endif  // THOX_MASKED_TAILS
 
 // load or load_tail, by whether n is a whole vector.
-template <bool kTail, class T>
+template <bool kTail, bool kAnyOrder = false, class T>
 THOX_INLINE F load_n(const T* p, int n) {
-  if constexpr (kTail) return load_tail(p, n);
-  return load(p);
+  if constexpr (kTail) {
+    return load_tail(p, n);
+  } else if constexpr (kAnyOrder) {
+    return load_any_order(p);
+  } else {
+    return load(p);
+  }
 }
 
-template <bool kTail, class T>
+template <bool kTail, bool kAnyOrder = false, class T>
 THOX_INLINE void store_n(T* p, F f, int n) {
   if constexpr (kTail) {
     store_tail(p, f, n);
+  } else if constexpr (kAnyOrder) {
+    store_any_order(p, f);
   } else {
     store(p, f);
   }

@@ -82,8 +82,8 @@ void norm_rows(const NormArgs& p, int64_t begin, int64_t end) {
     }
     const F s = splat(scale);
     each_block(p.cols, [&](auto tail, int64_t i, int, int m) THOX_LAMBDA {
-      const F gain = add(load_n<tail.value>(weight + i, m), offset);
-      store_n<tail.value>(out + i, mul(mul(load_n<tail.value>(x + i, m), s), gain), m);
+      const F gain = add(load_n<tail.value, true>(weight + i, m), offset);
+      store_n<tail.value, true>(out + i, mul(mul(load_n<tail.value, true>(x + i, m), s), gain), m);
     });
   }
 }
@@ -113,7 +113,9 @@ void gate_blocks(const GateArgs& p, int64_t begin, int64_t end) {
     const T* const up = gate + p.cols;
     T* const out = static_cast<T*>(p.out) + row * p.out_stride + first;
     int64_t i = 0;
-    for (; i + kLanes <= cols; i += kLanes) store(out + i, gated<kAct>(load(gate + i), load(up + i)));
+    for (; i + kLanes <= cols; i += kLanes) {
+      store_any_order(out + i, gated<kAct>(load_any_order(gate + i), load_any_order(up + i)));
+    }
     if (i < cols) {
       const int n = int(cols - i);
       store_tail(out + i, gated<kAct>(load_tail(gate + i, n), load_tail(up + i, n)), n);

@@ -55,21 +55,51 @@ THOX_INLINE void lanes_store(Half* p, const Reg (&r)[2]) {
 // a with its low half rounded away, to nearest even: adding 0x7fff and the bit
 // that becomes the last one carries into the upper half as it should, also
 // into the exponent. A NaN would turn into infinity, so it only becomes quiet.
-THOX_INLINE __m256i bfloat16_bits(Reg a) {
+THOX_INLINE __m256i number_bits(Reg a) {
   const __m256i bits = _mm256_castps_si256(a);
   const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-  const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), last);
-  const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+  return _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), last);
+}
+
+THOX_INLINE __m256i bfloat16_bits(Reg a) {
+  const __m256i quiet = _mm256_or_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x400000));
   const Reg nan = _mm256_cmp_ps(a, a, _CMP_UNORD_Q);
-  return _mm256_blendv_epi8(sum, quiet, _mm256_castps_si256(nan));
+  return _mm256_blendv_epi8(number_bits(a), quiet, _mm256_castps_si256(nan));
+}
+
+// The same of two registers, where NaNs cost a branch only.
+THOX_INLINE void bfloat16_bits(Reg a, Reg b, __m256i& a_bits, __m256i& b_bits) {
+  a_bits = number_bits(a);
+  b_bits = number_bits(b);
+  if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)), 0)) {
+    a_bits = bfloat16_bits(a);
+    b_bits = bfloat16_bits(b);
+  }
 }
 
 THOX_INLINE void lanes_store(BFloat16* p, const Reg (&r)[2]) {
-  const __m256i low = _mm256_srli_epi32(bfloat16_bits(r[0]), 16);
-  const __m256i high = _mm256_srli_epi32(bfloat16_bits(r[1]), 16);
+  __m256i low, high;
+  bfloat16_bits(r[0], r[1], low, high);
   // Packing works within 128-bit halves; the permutation puts them in order.
-  const __m256i bits = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), bits);
+  const __m256i packed = _mm256_packus_epi32(_mm256_srli_epi32(low, 16), _mm256_srli_epi32(high, 16));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xd8));
+}
+
+// The elements with an even index in one register and the odd ones in the
+// other: half the work where their order does not matter.
+#define THOX_SPLIT_BFLOAT16
+
+THOX_INLINE void lanes_load_split(const BFloat16* p, Reg (&r)[2]) {
+  const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  r[0] = _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
+  r[1] = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(-0x10000)));
+}
+
+THOX_INLINE void lanes_store_split(BFloat16* p, const Reg (&r)[2]) {
+  __m256i even, odd;
+  bfloat16_bits(r[0], r[1], even, odd);
+  const __m256i words = _mm256_blend_epi16(_mm256_srli_epi32(even, 16), odd, 0xaa);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), words);
 }
 
 THOX_INLINE Reg reg_rounded(Reg a, Half) { return _mm256_cvtph_ps(half_bits(a)); }

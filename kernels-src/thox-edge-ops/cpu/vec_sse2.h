@@ -88,12 +88,25 @@ THOX_INLINE __m128i half_bits(Reg a) {
 // a with its low half rounded away, to nearest even: adding 0x7fff and the bit
 // that becomes the last one carries into the upper half as it should, also
 // into the exponent. A NaN would turn into infinity, so it only becomes quiet.
-THOX_INLINE __m128i bfloat16_bits(Reg a) {
+THOX_INLINE __m128i number_bits(Reg a) {
   const __m128i bits = _mm_castps_si128(a);
   const __m128i last = _mm_and_si128(_mm_srli_epi32(bits, 16), _mm_set1_epi32(1));
-  const __m128i sum = _mm_add_epi32(_mm_add_epi32(bits, _mm_set1_epi32(0x7fff)), last);
-  const __m128i quiet = _mm_or_si128(bits, _mm_set1_epi32(0x400000));
-  return choose(_mm_castps_si128(_mm_cmpunord_ps(a, a)), quiet, sum);
+  return _mm_add_epi32(_mm_add_epi32(bits, _mm_set1_epi32(0x7fff)), last);
+}
+
+THOX_INLINE __m128i bfloat16_bits(Reg a) {
+  const __m128i quiet = _mm_or_si128(_mm_castps_si128(a), _mm_set1_epi32(0x400000));
+  return choose(_mm_castps_si128(_mm_cmpunord_ps(a, a)), quiet, number_bits(a));
+}
+
+// The same of two registers, where NaNs cost a branch only.
+THOX_INLINE void bfloat16_bits(Reg a, Reg b, __m128i& a_bits, __m128i& b_bits) {
+  a_bits = number_bits(a);
+  b_bits = number_bits(b);
+  if (__builtin_expect(_mm_movemask_ps(_mm_cmpunord_ps(a, b)), 0)) {
+    a_bits = bfloat16_bits(a);
+    b_bits = bfloat16_bits(b);
+  }
 }
 
 // The low halves of eight lanes. SSE2 packs with signed saturation only, so
@@ -109,14 +122,34 @@ THOX_INLINE void lanes_store(Half* p, const Reg (&r)[4]) {
   store_words(p + 8, half_bits(r[2]), half_bits(r[3]));
 }
 
-THOX_INLINE void store_upper_words(void* p, __m128i low, __m128i high) {
-  const __m128i bits = _mm_packs_epi32(_mm_srai_epi32(low, 16), _mm_srai_epi32(high, 16));
-  _mm_storeu_si128(static_cast<__m128i*>(p), bits);
+THOX_INLINE void lanes_store(BFloat16* p, const Reg (&r)[4]) {
+  for (int j = 0; j < 4; j += 2) {
+    __m128i low, high;
+    bfloat16_bits(r[j], r[j + 1], low, high);
+    const __m128i words = _mm_packs_epi32(_mm_srai_epi32(low, 16), _mm_srai_epi32(high, 16));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 4 * j), words);
+  }
 }
 
-THOX_INLINE void lanes_store(BFloat16* p, const Reg (&r)[4]) {
-  store_upper_words(p, bfloat16_bits(r[0]), bfloat16_bits(r[1]));
-  store_upper_words(p + 8, bfloat16_bits(r[2]), bfloat16_bits(r[3]));
+// The elements with an even index in one register and the odd ones in the
+// next: half the work where their order does not matter.
+#define THOX_SPLIT_BFLOAT16
+
+THOX_INLINE void lanes_load_split(const BFloat16* p, Reg (&r)[4]) {
+  for (int j = 0; j < 4; j += 2) {
+    const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 4 * j));
+    r[j] = _mm_castsi128_ps(_mm_slli_epi32(words, 16));
+    r[j + 1] = _mm_castsi128_ps(_mm_and_si128(words, _mm_set1_epi32(-0x10000)));
+  }
+}
+
+THOX_INLINE void lanes_store_split(BFloat16* p, const Reg (&r)[4]) {
+  for (int j = 0; j < 4; j += 2) {
+    __m128i even, odd;
+    bfloat16_bits(r[j], r[j + 1], even, odd);
+    odd = _mm_and_si128(odd, _mm_set1_epi32(-0x10000));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 4 * j), _mm_or_si128(_mm_srli_epi32(even, 16), odd));
+  }
 }
 
 THOX_INLINE Reg reg_rounded(Reg a, Half) { return half_value(half_bits(a)); }

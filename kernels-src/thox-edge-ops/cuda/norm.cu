@@ -123,6 +123,75 @@ __global__ void __launch_bounds__(kThreads, kBlocks) norm_kernel(const NormParam
   }
 }
 
+// Many rows of a few slices: a block takes row after row, and the next row's
+// elements are on their way while this row is summed and written.
+// One slice per warp; kAhead rows are in flight.
+template <typename T, bool kAdd, int kAhead, int kThreads, int kBlocks>
+__global__ void __launch_bounds__(kThreads, kBlocks) norm_rows_kernel(const NormParams p) {
+  constexpr int N = kVec<T>;
+  using V = Vec<T, N>;
+  const int first = threadIdx.x * N;
+  const bool mine = first < int(p.cols);
+  const int warps = blockDim.x / 32;
+  const int64_t step = gridDim.x;
+  int64_t row = blockIdx.x;
+  const T* x = static_cast<const T*>(p.x) + row * p.x_stride + first;
+  T* residual = static_cast<T*>(p.residual) + (kAdd ? row * p.residual_stride + first : 0);
+  T* out = static_cast<T*>(p.out) + row * p.out_stride + first;
+  const int64_t x_step = step * p.x_stride, residual_step = step * p.residual_stride, out_step = step * p.out_stride;
+  __shared__ float partial[2][32];
+
+  begin_dependent_launch();
+
+  V held[kAhead + 1], added[kAdd ? kAhead + 1 : 1], gain;
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j) {
+    if (mine && row + j * step < p.rows) {
+      held[j] = load<true, N>(x + j * x_step, 0, 0);
+      if constexpr (kAdd) added[j] = load<true, N>(static_cast<const T*>(residual) + j * residual_step, 0, 0);
+    }
+  }
+  if (mine) gain = load<true, N>(static_cast<const T*>(p.weight), first, 0);
+
+  for (int turn = 0; row < p.rows; row += step, turn ^= 1) {
+    if (mine && row + kAhead * step < p.rows) {
+      held[kAhead] = load<true, N>(x + kAhead * x_step, 0, 0);
+      if constexpr (kAdd) added[kAhead] = load<true, N>(static_cast<const T*>(residual) + kAhead * residual_step, 0, 0);
+    }
+    float sum = 0.f;
+    if (mine) {
+      if constexpr (kAdd) {
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          held[0].v[i] = from_float<T>(to_float(held[0].v[i]) + to_float(added[0].v[i]));
+        store<true, N>(residual, 0, 0, held[0]);
+      }
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum = fmaf(to_float(held[0].v[i]), to_float(held[0].v[i]), sum);
+    }
+    sum = lane_sum<32>(sum);
+    if (threadIdx.x % 32 == 0) partial[turn][threadIdx.x / 32] = sum;
+    __syncthreads();
+    const int lane = threadIdx.x % 32;
+    const float total = lane_sum<32>(lane < warps ? partial[turn][lane] : 0.f);
+    const float rstd = rsqrtf(fmaf(total, p.inverse_cols, p.eps));
+    if (mine) {
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        held[0].v[i] = from_float<T>(scale(to_float(held[0].v[i]), rstd, to_float(gain.v[i]) + p.weight_offset));
+      store<true, N>(out, 0, 0, held[0]);
+    }
+    x += x_step;
+    out += out_step;
+    if constexpr (kAdd) residual += residual_step;
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      held[j] = held[j + 1];
+      if constexpr (kAdd) added[j] = added[j + 1];
+    }
+  }
+}
+
 // Rows too wide for the registers of one block: read twice.
 template <typename T, bool kAligned, bool kAdd>
 __global__ void __launch_bounds__(512) wide_norm_kernel(const NormParams p) {
@@ -181,6 +250,24 @@ int launch_norm(const NormParams& p, void* stream, const Device& device) {
   const int slices = int(div_up(p.cols, 32 * kVec<T>));
   if (slices > kMaxSlices) {
     return launch(wide_norm_kernel<T, kAligned, kAdd>, dim3(unsigned(p.rows)), dim3(512), 0, stream, device, p);
+  }
+  if constexpr (kAligned) {
+    static int tn = 0; const char* e = getenv("TN"); tn = e ? atoi(e) : 0; const char* f = getenv("TB"); const int per = f ? atoi(f) : 0;
+    if (tn > 0 && slices >= 4 && slices <= 16) {
+      const int threads = slices * 32;
+      auto go = [&](auto kernel, int blocks) {
+        int64_t grid = int64_t(device.sms) * (per ? per : blocks);
+        if (grid > p.rows) grid = p.rows;
+        return launch(kernel, dim3(unsigned(grid)), dim3(threads), 0, stream, device, p);
+      };
+      if (tn == 1) return go(norm_rows_kernel<T, kAdd, 1, 512, 4>, 2048 / threads);
+      if (tn == 2) return go(norm_rows_kernel<T, kAdd, 1, 512, 3>, 1536 / threads);
+      if (tn == 3) return go(norm_rows_kernel<T, kAdd, 1, 512, 2>, 1024 / threads);
+      if (tn == 4) return go(norm_rows_kernel<T, kAdd, 2, 512, 3>, 1536 / threads);
+      if (tn == 5) return go(norm_rows_kernel<T, kAdd, 2, 512, 2>, 1024 / threads);
+      if (tn == 6) return go(norm_rows_kernel<T, kAdd, 0, 512, 4>, 2048 / threads);
+      if (tn == 7) return go(norm_rows_kernel<T, kAdd, 3, 512, 2>, 1024 / threads);
+    }
   }
   // One slice per warp as long as a block has warps for them: on an H200 that
   // beats fewer warps with more slices each at every size, because the phases
