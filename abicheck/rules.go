@@ -8,6 +8,7 @@ import (
 	"github.com/agext/levenshtein"
 
 	"github.com/thox-ai/thoxbuild/abicheck/facts"
+	"github.com/thox-ai/thoxbuild/abicheck/isa"
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
 )
 
@@ -31,7 +32,7 @@ so that it can be removed.`,
 
 // passes lists every pass in the order in which they run.
 func passes() []rule.Pass {
-	return facts.Passes()
+	return append(facts.Passes(), isa.Passes()...)
 }
 
 // Rules lists every rule, sorted by id.

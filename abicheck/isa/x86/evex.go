@@ -93,7 +93,7 @@ var evexMaps = [8]*classMap{
 		{"2", "f6", gpr(APX | BMI2)},
 		{"632", "f7", gpr(APX | BMI2)},
 		{"6", "e0-ef", gpr(APX | CMPCCXADD)},
-		{"-6", "49", gpr(APX | AMX)},
+		{"-62", "49", gpr(APX | AMX)},
 		{"632", "4b", gpr(APX | AMX)},
 	}),
 	3: classify([]rule{

@@ -38,7 +38,7 @@ var vexMaps = [8]*classMap{
 		{"6", "13", all(AVX | F16C)},
 		{"6", "16 36 45-47 58 59 5a 78 79 8c 8e 90-93", all(AVX2)},
 		{"6", "18 19", class{feat: all(AVX).feat, kind: kBcast}},
-		{"-6", "49", gpr(AMX)},
+		{"-62", "49", gpr(AMX)},
 		{"632", "4b 4a", gpr(AMX)},
 		{"-632", "48 5c 5e 5f 6b 6c 6e 6f", gpr(AMX)},
 		{"6", "50-53", all(AVXVNNI)},

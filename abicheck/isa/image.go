@@ -1,0 +1,229 @@
+package isa
+
+import (
+	"cmp"
+	"debug/elf"
+	"slices"
+
+	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
+)
+
+// An image is code at addresses, with what is known about it.
+type image struct {
+	machine elf.Machine
+	text    []segment // executable bytes, sorted, disjoint
+	data    []segment // other sections of an object; nil for a linked file
+	fns     []function
+	slots   map[uint64]slot // pointers that a loader or linker fills: GOT entries
+	imports map[uint64]string
+	// state holds data symbols by name, for the objects that hold CPU features.
+	state []dataSym
+	// writable tells whether an address is data that code may change.
+	writable func(addr uint64) bool
+}
+
+// segment is a run of bytes at an address.
+type segment struct {
+	addr  uint64
+	bytes []byte
+	name  string
+	index int // section index in an object
+}
+
+// slot is what a pointer in the image will hold: a place in it, or an import.
+type slot struct {
+	addr uint64
+	name string
+}
+
+type dataSym struct {
+	name       string
+	addr, size uint64
+}
+
+// function is a run of code that is entered at its start.
+type function struct {
+	addr, size uint64
+	name       string
+	seg        int32
+	sym        int32 // index in the symbol table that named it, or -1
+	group      int32 // index of the COMDAT group in an object, or -1
+	bind       elf.SymBind
+	typ        elf.SymType
+	vis        elf.SymVis
+	pseudo     bool // no symbol: a gap between functions
+	bad        bool // holds bytes that are no instruction
+	dyn        bool // in the dynamic symbol table
+	traits
+}
+
+// traits are what one pass over the instructions finds.
+type traits struct {
+	feat  uint64 // above the baseline
+	first uint64 // address of the first instruction with such a feature
+	cpuid bool   // executes cpuid or xgetbv
+	sse   bool   // has vector code of the baseline
+	vex   bool
+	insns int32
+}
+
+// end is the address behind the function.
+func (f *function) end() uint64 { return f.addr + f.size }
+
+// code returns the bytes of a function.
+func (im *image) code(f *function) []byte {
+	s := &im.text[f.seg]
+	return s.bytes[f.addr-s.addr : f.end()-s.addr]
+}
+
+// at finds the function that holds addr, or -1.
+func (im *image) at(addr uint64) int {
+	i, ok := slices.BinarySearchFunc(im.fns, addr, func(f function, a uint64) int { return cmp.Compare(f.addr, a) })
+	if ok {
+		return i
+	}
+	if i--; i >= 0 && addr < im.fns[i].end() {
+		return i
+	}
+	return -1
+}
+
+// segmentAt finds the executable segment that holds addr, or -1.
+func (im *image) segmentAt(addr uint64) int {
+	for i := range im.text {
+		if s := &im.text[i]; addr >= s.addr && addr < s.addr+uint64(len(s.bytes)) {
+			return i
+		}
+	}
+	return -1
+}
+
+// resolve follows an address that code branches to through a PLT stub to what
+// runs: a function of the image (fn >= 0) or an import.
+func (im *image) resolve(addr uint64) (fn int, imported string) {
+	if name, ok := im.imports[addr]; ok {
+		return -1, name
+	}
+	if i := im.at(addr); i >= 0 && !im.fns[i].pseudo {
+		return i, ""
+	}
+	if s := im.segmentAt(addr); s >= 0 && im.machine == elf.EM_X86_64 {
+		b := im.text[s].bytes[addr-im.text[s].addr:]
+		for at, n := addr, 0; n < 3; n++ {
+			in, ok := x86.Decode(b)
+			if !ok {
+				break
+			}
+			if in.Flow == x86.FlowJmpInd {
+				if to, rip := in.RIPTarget(at); rip {
+					return im.through(to)
+				}
+				break
+			}
+			if in.Flow != x86.FlowNext {
+				break
+			}
+			at += uint64(in.Len)
+			b = b[in.Len:]
+		}
+	}
+	return im.at(addr), ""
+}
+
+// through resolves a pointer in the image.
+func (im *image) through(slotAddr uint64) (fn int, imported string) {
+	s, ok := im.slots[slotAddr]
+	if !ok {
+		return -1, ""
+	}
+	if s.addr != 0 {
+		return im.at(s.addr), ""
+	}
+	return -1, s.name
+}
+
+// cut makes functions from starts: each ends at its size or at the next start,
+// and code that belongs to none becomes a pseudo-function. starts may hold
+// several functions at one address; the first after sorting is kept.
+func (im *image) cut(starts []function) {
+	slices.SortStableFunc(starts, func(a, b function) int {
+		return cmp.Or(cmp.Compare(a.seg, b.seg), cmp.Compare(a.addr, b.addr), cmp.Compare(rank(&b), rank(&a)))
+	})
+	var out []function
+	for seg := range im.text {
+		s := &im.text[seg]
+		segEnd := s.addr + uint64(len(s.bytes))
+		pos := s.addr
+		gap := func(to uint64) {
+			if to > pos && !im.padding(s.bytes[pos-s.addr:to-s.addr]) {
+				out = append(out, function{addr: pos, size: to - pos, seg: int32(seg), sym: -1, group: -1, pseudo: true})
+			}
+		}
+		i, ok := slices.BinarySearchFunc(starts, seg, func(f function, s int) int { return cmp.Compare(int(f.seg), s) })
+		for ; ok && i < len(starts) && int(starts[i].seg) == seg; i++ {
+			f := starts[i]
+			if f.addr < pos && len(out) > 0 && out[len(out)-1].addr == f.addr {
+				continue
+			}
+			next := segEnd
+			for j := i + 1; j < len(starts) && int(starts[j].seg) == seg; j++ {
+				if starts[j].addr > f.addr {
+					next = starts[j].addr
+					break
+				}
+			}
+			if f.size == 0 || f.size > next-f.addr {
+				f.size = next - f.addr
+			}
+			if f.size == 0 {
+				continue
+			}
+			gap(f.addr)
+			out = append(out, f)
+			pos = f.end()
+		}
+		gap(segEnd)
+	}
+	slices.SortFunc(out, func(a, b function) int { return cmp.Compare(a.addr, b.addr) })
+	im.fns = out
+}
+
+// rank prefers, of several symbols at one address, the one that says most.
+func rank(f *function) int {
+	r := 0
+	if f.typ == elf.STT_FUNC || f.typ == elf.STT_GNU_IFUNC {
+		r += 4
+	}
+	if f.bind != elf.STB_LOCAL {
+		r += 2
+	}
+	if f.name != "" {
+		r++
+	}
+	return r
+}
+
+// padding reports whether b is only what assemblers put between functions.
+func (im *image) padding(b []byte) bool {
+	if im.machine != elf.EM_X86_64 {
+		for len(b) >= 4 {
+			if w := uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24; w != 0 && w != 0xd503201f {
+				return false
+			}
+			b = b[4:]
+		}
+		return true
+	}
+	for len(b) > 0 {
+		if b[0] == 0 || b[0] == 0xcc || b[0] == 0x90 {
+			b = b[1:]
+			continue
+		}
+		in, ok := x86.Decode(b)
+		if !ok || !(in.Map == 1 && (in.Op == 0x1f || in.Op == 0x1e) || in.Map == 0 && in.Op == 0x90) {
+			return false
+		}
+		b = b[in.Len:]
+	}
+	return true
+}

@@ -1,0 +1,308 @@
+package isa
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/thox-ai/thoxbuild/abicheck/elffile"
+)
+
+// Where an object's undefined symbols, common symbols and GOT slots lie in its
+// image; sections start at sectionBase and stay below.
+const (
+	sectionBase = 0x10000
+	commonBase  = 0x50000000
+	externBase  = 0x60000000
+	gotBase     = 0x70000000
+)
+
+// object is a relocatable file as an image.
+type object struct {
+	image
+	f       *elffile.File
+	syms    []elffile.Symbol
+	groups  []elffile.Group
+	base    []uint64 // address by section index, 0 for a section without one
+	inGroup []int32  // COMDAT group by section index, -1 for none
+	ptrs    []pointer
+}
+
+// pointer is a relocation of a whole address in data: an initialiser, a vtable
+// entry, a registered callback.
+type pointer struct {
+	section int    // where it stands
+	off     uint64 // in that section
+	target  uint64
+	sym     uint32
+}
+
+// openObject lays out a relocatable file.
+func openObject(f *elffile.File) (*object, error) {
+	o := &object{f: f}
+	o.machine = f.Machine
+	o.slots = map[uint64]slot{}
+	o.imports = map[uint64]string{}
+	var err error
+	if o.syms, err = f.Symbols(); err != nil {
+		return nil, err
+	}
+	if o.groups, err = f.Groups(); err != nil {
+		return nil, err
+	}
+	o.base = make([]uint64, len(f.Sections))
+	o.inGroup = make([]int32, len(f.Sections))
+	for i := range o.inGroup {
+		o.inGroup[i] = -1
+	}
+	for gi := range o.groups {
+		if !o.groups[gi].COMDAT {
+			continue
+		}
+		for _, m := range o.groups[gi].Members {
+			if m > 0 && m < len(o.inGroup) {
+				o.inGroup[m] = int32(gi)
+			}
+		}
+	}
+	next := uint64(sectionBase)
+	type span struct{ lo, hi uint64 }
+	var rw []span
+	for i := range f.Sections {
+		s := &f.Sections[i]
+		if s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_TLS != 0 {
+			continue
+		}
+		next = (next + 63) &^ 63
+		o.base[i] = next
+		if s.Size > commonBase-next {
+			return nil, fmt.Errorf("section %s: too large to lay out", s.Name)
+		}
+		if s.Flags&elf.SHF_WRITE != 0 {
+			rw = append(rw, span{next, next + s.Size})
+		}
+		if s.Type == elf.SHT_NOBITS {
+			next += s.Size + 64
+			continue
+		}
+		b, err := f.Data(s)
+		if err != nil {
+			return nil, err
+		}
+		seg := segment{addr: next, bytes: b, name: s.Name, index: i}
+		if s.Flags&elf.SHF_EXECINSTR != 0 {
+			o.text = append(o.text, seg)
+		} else {
+			o.data = append(o.data, seg)
+		}
+		next += s.Size + 64
+	}
+	o.writable = func(a uint64) bool {
+		if a >= commonBase && a < gotBase {
+			return true
+		}
+		for _, s := range rw {
+			if a >= s.lo && a < s.hi {
+				return true
+			}
+		}
+		return false
+	}
+	if err := o.relocate(); err != nil {
+		return nil, err
+	}
+	o.discover()
+	return o, nil
+}
+
+// address is where a symbol lies in the image.
+func (o *object) address(i uint32) uint64 {
+	if int(i) >= len(o.syms) {
+		return 0
+	}
+	s := &o.syms[i]
+	switch {
+	case s.Undefined():
+		return externBase + 64*uint64(i)
+	case s.Shndx == uint32(elf.SHN_COMMON):
+		return commonBase + 4096*uint64(i)
+	}
+	if n := s.SectionIndex(); n >= 0 && n < len(o.base) && o.base[n] != 0 {
+		return o.base[n] + s.Value
+	}
+	return 0
+}
+
+// relocate applies the relocations that code and initialisers depend on.
+func (o *object) relocate() error {
+	bySection := map[int]*segment{}
+	for i := range o.text {
+		bySection[o.text[i].index] = &o.text[i]
+	}
+	for i := range o.data {
+		bySection[o.data[i].index] = &o.data[i]
+	}
+	for i := range o.syms {
+		if s := &o.syms[i]; s.Undefined() && s.Name != "" {
+			o.imports[o.address(uint32(i))] = s.Name
+		}
+		if s := &o.syms[i]; s.Name != "" && (s.Type == elf.STT_OBJECT || s.Type == elf.STT_NOTYPE || s.Type == elf.STT_COMMON) && stateName(s.Name) {
+			if a := o.address(uint32(i)); a != 0 {
+				o.state = append(o.state, dataSym{s.Name, a, max(s.Size, 16)})
+			}
+		}
+	}
+	for i := range o.f.Sections {
+		rs := &o.f.Sections[i]
+		if rs.Type != elf.SHT_RELA && rs.Type != elf.SHT_REL {
+			continue
+		}
+		seg := bySection[int(rs.Info)]
+		if seg == nil {
+			continue
+		}
+		relocs, err := o.f.Relocs(rs)
+		if err != nil {
+			return err
+		}
+		for _, r := range relocs {
+			o.apply(seg, r)
+		}
+	}
+	return nil
+}
+
+func (o *object) apply(seg *segment, r elffile.Reloc) {
+	s := o.address(r.Symbol)
+	if s == 0 {
+		return
+	}
+	place := seg.addr + r.Offset
+	put32 := func(v uint64) {
+		if r.Offset+4 <= uint64(len(seg.bytes)) {
+			binary.LittleEndian.PutUint32(seg.bytes[r.Offset:], uint32(v))
+		}
+	}
+	abs := func() {
+		o.ptrs = append(o.ptrs, pointer{seg.index, r.Offset, s + uint64(r.Addend), r.Symbol})
+		if r.Offset+8 <= uint64(len(seg.bytes)) {
+			binary.LittleEndian.PutUint64(seg.bytes[r.Offset:], s+uint64(r.Addend))
+		}
+		o.slots[place] = o.slotOf(r.Symbol, s+uint64(r.Addend))
+	}
+	if o.machine == elf.EM_AARCH64 {
+		switch elf.R_AARCH64(r.Type) {
+		case elf.R_AARCH64_CALL26, elf.R_AARCH64_JUMP26:
+			if r.Offset+4 <= uint64(len(seg.bytes)) {
+				w := binary.LittleEndian.Uint32(seg.bytes[r.Offset:])
+				put32(uint64(w&^0x3ffffff | uint32((s+uint64(r.Addend)-place)>>2)&0x3ffffff))
+			}
+		case elf.R_AARCH64_ABS64:
+			abs()
+		}
+		return
+	}
+	switch elf.R_X86_64(r.Type) {
+	case elf.R_X86_64_PC32, elf.R_X86_64_PLT32:
+		put32(s + uint64(r.Addend) - place)
+	case elf.R_X86_64_32, elf.R_X86_64_32S:
+		put32(s + uint64(r.Addend))
+	case elf.R_X86_64_64:
+		abs()
+	case elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX:
+		got := gotBase + 8*uint64(r.Symbol)
+		o.slots[got] = o.slotOf(r.Symbol, s)
+		put32(got + uint64(r.Addend) - place)
+	}
+}
+
+func (o *object) slotOf(sym uint32, addr uint64) slot {
+	if o.syms[sym].Undefined() {
+		return slot{name: o.syms[sym].Name}
+	}
+	return slot{addr: addr}
+}
+
+// discover finds the functions of the executable sections.
+func (o *object) discover() {
+	segOf := map[int]int{}
+	for i := range o.text {
+		segOf[o.text[i].index] = i
+	}
+	var starts []function
+	for i := range o.syms {
+		s := &o.syms[i]
+		seg, ok := segOf[s.SectionIndex()]
+		if !ok || s.Value >= uint64(len(o.text[seg].bytes)) || s.Name == "" {
+			continue
+		}
+		code := s.Type == elf.STT_FUNC || s.Type == elf.STT_GNU_IFUNC || s.Type == elf.STT_NOTYPE && s.Bind != elf.STB_LOCAL
+		if !code {
+			continue
+		}
+		starts = append(starts, function{
+			addr: o.text[seg].addr + s.Value, size: s.Size, name: s.Name, seg: int32(seg), sym: int32(i),
+			group: o.inGroup[o.text[seg].index], bind: s.Bind, typ: s.Type, vis: s.Vis,
+		})
+	}
+	o.cut(starts)
+	for i := range o.fns {
+		if f := &o.fns[i]; f.pseudo {
+			f.group = o.inGroup[o.text[f.seg].index]
+		}
+	}
+}
+
+// place translates an address of the image back to section and offset.
+func (o *object) place(addr uint64) (section string, off uint64) {
+	if i := o.segmentAt(addr); i >= 0 {
+		return o.text[i].name, addr - o.text[i].addr
+	}
+	return "", addr
+}
+
+// initialisers are the pointers that a loader calls: constructors and
+// destructors of the object's own.
+func (o *object) initialisers() []pointer {
+	var out []pointer
+	for _, p := range o.ptrs {
+		name := o.f.Sections[p.section].Name
+		switch typ := o.f.Sections[p.section].Type; {
+		case typ == elf.SHT_INIT_ARRAY, typ == elf.SHT_FINI_ARRAY, typ == elf.SHT_PREINIT_ARRAY,
+			strings.HasPrefix(name, ".ctors"), strings.HasPrefix(name, ".dtors"),
+			strings.HasPrefix(name, ".init_array"), strings.HasPrefix(name, ".fini_array"):
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// weak reports whether a linker may take this function from another object.
+func (o *object) weak(f *function) bool {
+	return f.group >= 0 || f.bind == elf.STB_WEAK || f.bind == elf.STB_LOOS || // STB_GNU_UNIQUE
+		strings.HasPrefix(o.text[f.seg].name, ".gnu.linkonce")
+}
+
+// unit is the name under which a linker unifies f: its group's signature, or
+// its own name.
+func (o *object) unit(f *function) string {
+	if f.group >= 0 {
+		return o.groups[f.group].Signature
+	}
+	return f.name
+}
+
+// poisoned lists the non-local symbols of a COMDAT group, sorted.
+func (o *object) poisoned(group int32) []string {
+	var out []string
+	for i := range o.syms {
+		s := &o.syms[i]
+		if n := s.SectionIndex(); n > 0 && n < len(o.inGroup) && o.inGroup[n] == group && s.Bind != elf.STB_LOCAL && s.Name != "" {
+			out = append(out, s.Name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

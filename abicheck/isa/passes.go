@@ -1,0 +1,22 @@
+package isa
+
+import (
+	"context"
+	"debug/elf"
+
+	"github.com/thox-ai/thoxbuild/abicheck/rule"
+)
+
+// Passes returns the ISA passes: one for objects, one for linked files.
+func Passes() []rule.Pass {
+	return []rule.Pass{
+		{Name: "isa-object", Rules: objectRules, Run: runObject, Slow: true},
+	}
+}
+
+func runObject(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.Finding, error) {
+	if s.ELF == nil || s.ELF.Type != elf.ET_REL {
+		return nil, nil
+	}
+	return checkObject(ctx, s, o)
+}

@@ -1,0 +1,1 @@
+__attribute__((target_clones("avx2", "default"))) void row(float* p, int n) { for (int i = 0; i < n; i++) p[i] *= 2; }

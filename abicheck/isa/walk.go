@@ -1,0 +1,393 @@
+package isa
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
+)
+
+// A walker follows code from entry points and collects instructions above the
+// baseline that no CPU test stands before. A conditional jump whose flags come
+// from dispatch state is such a test: both its arms are left out, and the walk
+// goes on where they meet again. Indirect calls are not followed.
+type walker struct {
+	im     *image
+	t      *target
+	unit   bool // the code was compiled for more than the baseline: tzcnt counts
+	d      stateSet
+	evid   map[int]bool // functions that read dispatch state or ask the CPU
+	memo   map[walkKey]*summary
+	graphs map[int]*flowGraph
+	plain  map[int]*links
+	store  func(addr uint64) // told where a tainted value is stored
+}
+
+// walkKey is a function and which of its six argument registers are tainted.
+type walkKey struct {
+	fn  int
+	ctx uint8
+}
+
+// summary is what a walk from the start of a function finds.
+type summary struct {
+	done bool
+	ret  bool           // rax holds a CPU test on some return
+	hits map[uint64]hit // by instruction address
+}
+
+// hit is an instruction above the baseline with the calls that led to it.
+type hit struct {
+	addr  uint64
+	fn    int
+	chain *link
+}
+
+// link is a chain of callers, innermost first.
+type link struct {
+	fn   int
+	next *link
+}
+
+// maxHits bounds what one summary keeps: further ones have the same causes.
+const maxHits = 24
+
+func newWalker(im *image, t *target, unit bool) *walker {
+	w := &walker{im: im, t: t, unit: unit, memo: map[walkKey]*summary{}, graphs: map[int]*flowGraph{}, plain: map[int]*links{}, evid: map[int]bool{}}
+	if im.machine == machineX86 {
+		w.findState()
+	} else {
+		w.d = stateSet{}
+	}
+	return w
+}
+
+// from walks from function fn with no knowledge and returns the hits in order
+// of their addresses.
+func (w *walker) from(fn int) []hit {
+	s := w.summary(fn, 0, 0)
+	return slices.SortedFunc(maps.Values(s.hits), func(a, b hit) int { return cmp.Compare(a.addr, b.addr) })
+}
+
+// links are the direct callees of a function, and whether a test may be near.
+type links struct {
+	calls []int
+	near  bool
+}
+
+func (w *walker) links(fn int) *links {
+	if l := w.plain[fn]; l != nil {
+		return l
+	}
+	l := &links{}
+	if w.im.machine != machineX86 {
+		l.calls = w.im.callsA64(fn)
+	} else {
+		r := w.im.refs(fn)
+		l.calls = r.calls
+		l.near = r.guard || slices.ContainsFunc(r.reads, w.d.has) || slices.ContainsFunc(r.leas, w.d.has)
+	}
+	w.plain[fn] = l
+	return l
+}
+
+// near reports whether fn, or what it calls within depth calls, asks the CPU.
+func (w *walker) near(fn, depth int) bool {
+	l := w.links(fn)
+	if l.near || w.evid[fn] {
+		return true
+	}
+	if depth > 0 && len(l.calls) <= 64 {
+		for _, c := range l.calls {
+			if w.im.fns[c].insns <= maxSmall && w.near(c, depth-1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxDepth bounds recursion; deeper code is not followed.
+const maxDepth = 2000
+
+func (w *walker) summary(fn int, ctx uint8, depth int) *summary {
+	key := walkKey{fn, ctx}
+	if s := w.memo[key]; s != nil {
+		return s // possibly still growing, in a cycle of calls
+	}
+	s := &summary{}
+	w.memo[key] = s
+	if depth > maxDepth {
+		return s
+	}
+	f := &w.im.fns[fn]
+	if w.im.outlineAtomic(f) {
+		return s
+	}
+	if ctx == 0 && (w.im.machine != machineX86 || !w.near(fn, 2)) {
+		if f.feat != 0 {
+			s.add(hit{addr: f.first, fn: fn})
+		}
+		for _, c := range w.links(fn).calls {
+			s.merge(w.summary(c, 0, depth+1), fn)
+		}
+	} else {
+		x := &explorer{w: w, fn: fn, f: f, depth: depth, out: s, slots: map[int32]uint8{}}
+		st := state{}
+		for i, r := range argRegs {
+			if ctx>>i&1 != 0 {
+				st.regs |= 1 << r
+			}
+		}
+		x.explore(f.addr, st, 0, s)
+	}
+	s.done = true
+	return s
+}
+
+// argRegs are rdi, rsi, rdx, rcx, r8, r9.
+var argRegs = [6]uint8{7, 6, 2, 1, 8, 9}
+
+func (s *summary) add(h hit) {
+	if s.hits == nil {
+		s.hits = map[uint64]hit{}
+	}
+	if _, ok := s.hits[h.addr]; !ok && len(s.hits) < maxHits {
+		s.hits[h.addr] = h
+	}
+}
+
+// merge adds the hits of a callee of fn.
+func (s *summary) merge(callee *summary, fn int) {
+	for a, h := range callee.hits {
+		if _, ok := s.hits[a]; !ok {
+			s.add(hit{addr: a, fn: h.fn, chain: &link{fn, h.chain}})
+		}
+	}
+}
+
+// state is what is known at a point: which registers, stack slots and flags
+// come from a CPU test. It is comparable, to recognise a point seen before.
+type state struct {
+	regs   uint32
+	slots  uint64
+	sp, bp int32
+	flags  bool
+	framed bool // rbp holds bp
+}
+
+// An explorer walks one function.
+type explorer struct {
+	w     *walker
+	fn    int
+	f     *function
+	depth int
+	out   *summary
+	slots map[int32]uint8 // stack offset -> bit
+	nest  int
+}
+
+const maxStates = 48
+
+type point struct {
+	addr uint64
+	st   state
+}
+
+// explore walks from addr to stop (0: to the end) and adds what it meets to s.
+func (x *explorer) explore(addr uint64, st state, stop uint64, s *summary) {
+	seen := map[point]bool{}
+	count := map[uint64]int{}
+	work := []point{{addr, st}}
+	push := func(a uint64, st state) {
+		p := point{a, st}
+		if a != stop && !seen[p] && count[a] < maxStates {
+			seen[p] = true
+			count[a]++
+			work = append(work, p)
+		}
+	}
+	for len(work) > 0 {
+		p := work[len(work)-1]
+		work = work[:len(work)-1]
+		x.run(p.addr, p.st, stop, s, push)
+	}
+}
+
+// run follows one path until it branches, ends or meets stop.
+func (x *explorer) run(pc uint64, st state, stop uint64, s *summary, push func(uint64, state)) {
+	w, f := x.w, x.f
+	code := w.im.code(f)
+	var in x86.Inst
+	for pc >= f.addr && pc < f.end() && (stop == 0 || pc != stop) {
+		if !in.Decode(code[pc-f.addr:]) {
+			return
+		}
+		if w.t.above(uint64(in.Feat), w.unit) != 0 {
+			s.add(hit{addr: pc, fn: x.fn})
+			return
+		}
+		next := pc + uint64(in.Len)
+		switch in.Flow {
+		case x86.FlowNext:
+			x.step(&in, pc, &st)
+		case x86.FlowJcc:
+			to := in.Target(pc)
+			if in.Map == 0 && in.Op == 0xe3 && st.regs&2 != 0 || st.flags && !(in.Map == 0 && in.Op == 0xe3) && in.Feat == 0 {
+				x.test(pc, next, to, st, s, push)
+				return
+			}
+			push(next, st)
+			if to >= f.addr && to < f.end() {
+				push(to, st)
+			} else {
+				x.call(to, true, &st, s)
+			}
+			return
+		case x86.FlowJmp:
+			to := in.Target(pc)
+			if to < f.addr || to >= f.end() {
+				x.call(to, true, &st, s)
+				return
+			}
+			push(to, st)
+			return
+		case x86.FlowJmpInd:
+			if slot, rip := in.RIPTarget(pc); rip {
+				x.callSlot(slot, true, &st, s)
+			}
+			return
+		case x86.FlowCall:
+			x.call(in.Target(pc), false, &st, s)
+		case x86.FlowCallInd:
+			if slot, rip := in.RIPTarget(pc); rip {
+				x.callSlot(slot, false, &st, s)
+			} else {
+				st.clobber(false)
+			}
+		case x86.FlowRet:
+			s.ret = s.ret || st.regs&1 != 0
+			return
+		default:
+			return
+		}
+		pc = next
+	}
+}
+
+// test handles a CPU test at pc: neither arm is walked, but code above the
+// baseline that both arms reach has not been tested for.
+func (x *explorer) test(pc, next, to uint64, st state, s *summary, push func(uint64, state)) {
+	g := x.w.graphs[x.fn]
+	if g == nil {
+		g = x.w.im.graph(x.f)
+		x.w.graphs[x.fn] = g
+	}
+	b := g.blockOf(pc)
+	ip := g.ipdom[b]
+	var join uint64
+	if ip < len(g.blocks) {
+		join = g.blocks[ip].lo
+	}
+	st.flags = false
+	if x.nest < 6 {
+		x.nest++
+		var arms [2]summary
+		for i, a := range [2]uint64{next, to} {
+			if a >= x.f.addr && a < x.f.end() {
+				if a != join {
+					x.explore(a, st, join, &arms[i])
+				}
+			} else {
+				t := st
+				x.call(a, true, &t, &arms[i])
+			}
+		}
+		x.nest--
+		for a, h := range arms[0].hits {
+			if _, ok := arms[1].hits[a]; ok {
+				s.add(h)
+			}
+		}
+		s.ret = s.ret || arms[0].ret || arms[1].ret
+	}
+	// What the arms write depends on the test.
+	x.implicit(g, b, ip, &st)
+	if join != 0 {
+		push(join, st)
+	} else {
+		s.ret = true
+	}
+}
+
+// implicit taints what the blocks between a test and its join write.
+func (x *explorer) implicit(g *flowGraph, b, ip int, st *state) {
+	seen := map[int]bool{ip: true, len(g.blocks): true}
+	work := slices.Clone(g.blocks[b].succ)
+	code := x.w.im.code(x.f)
+	var in x86.Inst
+	for n := 0; len(work) > 0 && n < 64; {
+		i := work[len(work)-1]
+		work = work[:len(work)-1]
+		if seen[i] {
+			continue
+		}
+		seen[i] = true
+		n++
+		for pc := g.blocks[i].lo; pc < g.blocks[i].hi; pc += uint64(in.Len) {
+			if !in.Decode(code[pc-x.f.addr:]) {
+				break
+			}
+			e := in.Effects()
+			st.regs |= e.Write &^ (1<<4 | 1<<5)
+			if e.MemWrite && in.Mem() {
+				if to, rip := in.RIPTarget(pc); rip && x.w.store != nil {
+					x.w.store(to)
+				}
+				if bit, ok := x.slot(&in, st); ok {
+					st.slots |= bit
+				}
+			}
+		}
+		work = append(work, g.blocks[i].succ...)
+	}
+}
+
+func (st *state) clobber(ret bool) {
+	st.regs &^= 1<<0 | 1<<1 | 1<<2 | 1<<6 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 0xffff0000
+	st.flags = false
+	if ret {
+		st.regs |= 1
+	}
+}
+
+func (x *explorer) call(to uint64, tail bool, st *state, s *summary) {
+	fn, name := x.w.im.resolve(to)
+	x.enter(fn, name, to, tail, st, s)
+}
+
+func (x *explorer) callSlot(slot uint64, tail bool, st *state, s *summary) {
+	fn, name := x.w.im.through(slot)
+	x.enter(fn, name, 0, tail, st, s)
+}
+
+func (x *explorer) enter(fn int, name string, to uint64, tail bool, st *state, s *summary) {
+	ret := name != "" && guardCall(name)
+	if fn >= 0 && fn != x.fn {
+		var ctx uint8
+		for i, r := range argRegs {
+			if st.regs>>r&1 != 0 {
+				ctx |= 1 << i
+			}
+		}
+		c := x.w.summary(fn, ctx, x.depth+1)
+		s.merge(c, x.fn)
+		ret = c.ret
+	}
+	if tail {
+		s.ret = s.ret || ret
+		return
+	}
+	st.clobber(ret)
+}
