@@ -21,7 +21,7 @@ mkdir -p "$WORK"
 
 if [ -z "${THOXBUILD_KERNEL_DIR-}" ]; then
   PATH=$PWD/bin:$PATH
-  export HF_HOME=$WORK/hf HF_HUB_DISABLE_TELEMETRY=1 HF_TOKEN=
+  export HF_HOME=$WORK/hf HF_TOKEN=
   rm -rf "$WORK/hub" "$WORK/url"
   thoxbuild hub serve --dir "$WORK/hub" --addr 127.0.0.1:0 >"$WORK/url" 2>"$WORK/hub.log" &
   hub=$!
