@@ -118,6 +118,13 @@ func TestVerdicts(t *testing.T) {
 			l.Needed = append(l.Needed, "libz.so.1")
 			l.Symbols = append(l.Symbols, elftest.Symbol{Name: "inflate_table"})
 		}), rule.Want{Manylinux: "manylinux_2_28"}, []string{"error PRIVATE-SYMBOL"}},
+		{"private symbol, weak", with(func(l *elftest.Library) {
+			l.Needed = append(l.Needed, "libz.so.1")
+			l.Symbols = append(l.Symbols, elftest.Symbol{Name: "inflate_table", Bind: elf.STB_WEAK})
+		}), rule.Want{Manylinux: "manylinux_2_28"}, nil},
+		{"a version that may be missing", with(func(l *elftest.Library) {
+			l.Needs = []elftest.Need{{Library: "libc.so.6", Version: "GLIBC_2.34", Weak: true}}
+		}), torch, []string{"note MANYLINUX"}},
 		{"a library nobody has", with(func(l *elftest.Library) { l.Needed = append(l.Needed, "libfoo.so.1") }), torch, []string{"error NEEDED"}},
 		{"a library beside it", with(func(l *elftest.Library) { l.Needed = append(l.Needed, "libbeside.so") }), torch, nil},
 		{"libpython", with(func(l *elftest.Library) { l.Needed = append(l.Needed, "libpython3.12.so.1.0") }), torch, []string{"error NEEDED"}},
@@ -144,6 +151,7 @@ func TestVerdicts(t *testing.T) {
 		{"torch: old string", undefined("_ZN3c105ErrorC1ERKSs"), torch, []string{"error CXX11-ABI"}},
 		{"rpath absolute", with(func(l *elftest.Library) { l.Runpath = "$ORIGIN:/home/me/torch/lib" }), torch, []string{"error RPATH"}},
 		{"rpath empty element", with(func(l *elftest.Library) { l.Runpath = "$ORIGIN::" }), torch, []string{"error RPATH"}},
+		{"rpath relative", with(func(l *elftest.Library) { l.Runpath = "x.libs" }), torch, []string{"error RPATH"}},
 		{"rpath of the old kind", with(func(l *elftest.Library) { l.Rpath = "$ORIGIN" }), torch, []string{"warning RPATH"}},
 		{"interpreter", with(func(l *elftest.Library) { l.Interp = true }), torch, []string{"error INTERP"}},
 		{"executable stack", with(func(l *elftest.Library) { l.Stack = &exec }), torch, []string{"error EXECSTACK"}},

@@ -67,6 +67,10 @@ func checkManylinux(_ context.Context, s *rule.Subject, _ *rule.Options) ([]rule
 		return nil, err
 	}
 	c := collect(s)
+	weak := map[string]bool{}
+	for _, n := range needs {
+		weak[n.Library+" "+n.Version] = n.Weak
+	}
 	used := map[string]bool{}
 	for i := range syms {
 		y := &syms[i]
@@ -77,7 +81,11 @@ func checkManylinux(_ context.Context, s *rule.Subject, _ *rule.Options) ([]rule
 			used[y.Library+" "+y.Version] = true
 			if f := versionFinding(c, p, arch, y.Name+"@"+y.Version, y.Version); f != nil {
 				f.Symbol = y.Name
+				soften(f, weak[y.Library+" "+y.Version])
 			}
+		}
+		if y.Bind == elf.STB_WEAK {
+			continue // it may stay unresolved, and the file copes with that
 		}
 		// Without a version the symbol may come from any needed library.
 		for _, lib := range d.Needed {
@@ -94,6 +102,7 @@ func checkManylinux(_ context.Context, s *rule.Subject, _ *rule.Options) ([]rule
 		if !used[n.Library+" "+n.Version] {
 			if f := versionFinding(c, p, arch, fmt.Sprintf("version %s of %s", n.Version, n.Library), n.Version); f != nil {
 				f.Detail = append(f.Detail, "no symbol has this version; the loader asks for it all the same")
+				soften(f, n.Weak)
 			}
 		}
 	}
@@ -105,6 +114,15 @@ func checkManylinux(_ context.Context, s *rule.Subject, _ *rule.Options) ([]rule
 			"link without -z pack-relative-relocs", "an older loader does not see them and leaves pointers unrelocated")
 	}
 	return c.done(), nil
+}
+
+// soften makes a finding about a weak version a note: a loader goes on
+// without it.
+func soften(f *rule.Finding, weak bool) {
+	if weak {
+		f.Severity = rule.Note
+		f.Detail = append(f.Detail, "the version is marked weak, so a loader without it goes on")
+	}
 }
 
 // Packed relocations: the version that asks for them, and the first C library

@@ -51,6 +51,9 @@ func checkSearch(_ context.Context, s *rule.Subject, _ *rule.Options) ([]rule.Fi
 				case e == "":
 					c.add("RPATH", rule.Error, fmt.Sprintf("%s %q has an empty element: the current folder of the process", tag, path),
 						"remove the stray colon")
+				case !strings.HasPrefix(e, "/") && !strings.HasPrefix(e, "$"):
+					c.add("RPATH", rule.Error, fmt.Sprintf("%s holds %q, which is looked for in the current folder of the process", tag, e),
+						"write $ORIGIN/"+e)
 				case !strings.HasPrefix(e, "$ORIGIN") && !strings.HasPrefix(e, "${ORIGIN}"):
 					c.add("RPATH", rule.Error, fmt.Sprintf("%s holds %q, a folder of the build machine", tag, e),
 						"link without -rpath, or with $ORIGIN")

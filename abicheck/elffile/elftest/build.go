@@ -46,7 +46,10 @@ type Symbol struct {
 }
 
 // Need is a version of a library.
-type Need struct{ Library, Version string }
+type Need struct {
+	Library, Version string
+	Weak             bool
+}
 
 type section struct {
 	name     string
@@ -91,7 +94,7 @@ func (l Library) Bytes() []byte {
 		byLib[n.Library] = append(byLib[n.Library], n)
 	}
 	for _, s := range l.Symbols {
-		note(Need{s.Library, s.Version})
+		note(Need{Library: s.Library, Version: s.Version})
 	}
 	for _, n := range l.Needs {
 		note(n)
@@ -110,7 +113,7 @@ func (l Library) Bytes() []byte {
 		}
 		dynsym = u64(u64(u16(dynsym, shndx), value), 0)
 		v := 1
-		if i := index[Need{s.Library, s.Version}]; i != 0 {
+		if i := index[Need{Library: s.Library, Version: s.Version}]; i != 0 {
 			v = i
 		}
 		versym = u16(versym, v)
@@ -124,11 +127,14 @@ func (l Library) Bytes() []byte {
 		}
 		verneed = u32(u32(u32(u16(u16(verneed, 1), len(needs)), str(lib)), 16), size)
 		for j, n := range needs {
-			next := uint32(16)
+			next, flags := uint32(16), 0
+			if n.Weak {
+				flags = 2
+			}
 			if j == len(needs)-1 {
 				next = 0
 			}
-			verneed = u32(u32(u16(u16(u32(verneed, 0), 0), index[n]), str(n.Version)), next)
+			verneed = u32(u32(u16(u16(u32(verneed, 0), flags), index[n]), str(n.Version)), next)
 		}
 	}
 	hash := u32(u32(u32(u32(nil, 1), uint32(len(l.Symbols)+1)), 0), 0)
