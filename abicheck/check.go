@@ -55,6 +55,11 @@ func newRun(o *Options) *run {
 	if o == nil {
 		o = &Options{}
 	}
+	if o.TorchExports == nil {
+		c := *o
+		c.TorchExports = shippedExports
+		o = &c
+	}
 	r := &run{o: o, jobs: o.Jobs}
 	if r.jobs <= 0 {
 		r.jobs = runtime.GOMAXPROCS(0)

@@ -83,7 +83,7 @@ func checkTorch(_ context.Context, s *rule.Subject, o *rule.Options) ([]rule.Fin
 	}
 	c := collect(s)
 	if floor := s.Want.StableABI; floor != nil {
-		exports, err := exportsOf(s, o, *floor)
+		exports, err := exportsOf(s, o, *floor, needed)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func checkTorch(_ context.Context, s *rule.Subject, o *rule.Options) ([]rule.Fin
 	if s.Want.Torch == nil {
 		return nil, nil
 	}
-	exports, err := exportsOf(s, o, *s.Want.Torch)
+	exports, err := exportsOf(s, o, *s.Want.Torch, needed)
 	if err != nil {
 		return nil, err
 	}
@@ -148,11 +148,31 @@ func checkStable(c *collector, names []undefinedName, floor manifests.Version, e
 	}
 }
 
-func exportsOf(s *rule.Subject, o *rule.Options, v manifests.Version) (rule.SymbolSet, error) {
+func exportsOf(s *rule.Subject, o *rule.Options, v manifests.Version, needed []string) (rule.SymbolSet, error) {
 	if o.TorchExports == nil {
 		return nil, nil
 	}
-	return o.TorchExports(v, s.Want.Compute, s.Want.Platform)
+	compute, platform := s.Want.Compute, s.Want.Platform
+	if compute.Backend == "" && cpuOnly(needed) {
+		compute.Backend = manifests.CPU
+	}
+	if platform == (manifests.Platform{}) && s.ELF != nil {
+		platform = manifests.Platform{Arch: archOf(s), OS: manifests.Linux}
+	}
+	return o.TorchExports(v, compute, platform)
+}
+
+// cpuOnly reports whether a file without a variant's name needs torch's CPU
+// libraries alone.
+func cpuOnly(needed []string) bool {
+	for _, lib := range needed {
+		for _, part := range []string{"cuda", "hip", "xpu"} {
+			if strings.Contains(lib, part) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // systemRuntime are the needed libraries all of whose symbols have versions.

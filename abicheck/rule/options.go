@@ -26,8 +26,9 @@ type Options struct {
 	StableABI *manifests.Version
 	// MacOS is the newest deployment target that is allowed.
 	MacOS manifests.Version
-	// TorchExports finds the exports of a torch release. A nil func or a nil
-	// set leaves TORCH-UNDEF and the export half of TORCH-STABLE out.
+	// TorchExports finds the exports of a torch release. A nil set leaves
+	// TORCH-UNDEF and the export half of TORCH-STABLE out; package abicheck
+	// puts the tables that thoxbuild carries in place of a nil func.
 	TorchExports func(torch manifests.Version, compute manifests.Compute, platform manifests.Platform) (SymbolSet, error)
 
 	// Baseline is the oldest processor: x86-64, x86-64-v2, x86-64-v3,
