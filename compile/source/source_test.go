@@ -1,0 +1,165 @@
+package source
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/thox-ai/thoxbuild/compile/action"
+)
+
+func TestText(t *testing.T) {
+	for text, want := range map[string]Scan{
+		"":                                  {},
+		"#include \"a.h\"\n":                {Includes: []Include{{"a.h", true, 1}}},
+		"\n # \t include <a/b.h> // c":      {Includes: []Include{{"a/b.h", false, 2}}},
+		"#include_next <x>\n#import \"y\"":  {Includes: []Include{{"x", false, 1}, {"y", true, 2}}},
+		"#embed \"data.bin\"":               {Includes: []Include{{"data.bin", true, 1}}},
+		"#include MACRO\n":                  {Computed: true},
+		"#include EMBEDDED_METALLIB_HEADER": {},
+		"int x; // #include \"no.h\"":       {},
+		"#includes \"no.h\"":                {},
+		"#include \"unterminated":           {Computed: true},
+		"#include <>\n":                     {Computed: true},
+		"TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {}":                                  {Name: NameWrapped},
+		"TORCH_LIBRARY_IMPL_EXPAND( TORCH_EXTENSION_NAME , CPU, m) {}":                        {Name: NameWrapped},
+		"STABLE_TORCH_LIBRARY_EXPAND(\n  TORCH_EXTENSION_NAME, m) {}":                         {Name: NameWrapped},
+		"REGISTER_EXTENSION(TORCH_EXTENSION_NAME)":                                            {Name: NameWrapped},
+		"REGISTER_EXTENSION(TORCH_EXTENSION_NAME) f(TORCH_EXTENSION_NAME)":                    {Name: NameFree},
+		"TORCH_LIBRARY(TORCH_EXTENSION_NAME, m) {}":                                           {Name: NameFree},
+		"PYBIND11_MODULE(mine, m) {}":                                                         {Name: NameFree},
+		"// TORCH_EXTENSION_NAME is explained here\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)": {Name: NameWrapped},
+		"MY_TORCH_EXTENSION_NAME":                                                             {},
+	} {
+		if diff := cmp.Diff(want, Text([]byte(text))); diff != "" {
+			t.Errorf("%q:\n%s", text, diff)
+		}
+	}
+}
+
+func set(files map[string]string) Set {
+	s := Set{}
+	for name, text := range files {
+		s[name] = Text([]byte(text))
+	}
+	return s
+}
+
+func TestUnit(t *testing.T) {
+	s := set(map[string]string{
+		"csrc/a.cpp":      "#include \"a.h\"\n#include <common/x.h>\n#include <vector>",
+		"csrc/a.h":        "#include \"deep.h\"",
+		"csrc/deep.h":     "#include \"a.h\"", // a circle
+		"inc/common/x.h":  "#include \"y.h\"",
+		"inc/common/y.h":  "",
+		"csrc/other.h":    "",
+		"torch-ext/b.cpp": "#include <torch/library.h>\n#include \"gone.h\"",
+		"csrc/c.cpp":      "#include MACRO\n",
+		"csrc/d.cpp":      "#include \"Python.h\"",
+		"torch/mine.h":    "",
+		"csrc/e.cpp":      "#include \"torch/mine.h\"",
+	})
+	for _, c := range []struct {
+		src  string
+		dirs []string
+		want Unit
+	}{
+		{"csrc/a.cpp", []string{"inc"}, Unit{Files: []string{"csrc/a.cpp", "csrc/a.h", "csrc/deep.h", "inc/common/x.h", "inc/common/y.h"}}},
+		{"csrc/a.cpp", nil, Unit{Files: []string{"csrc/a.cpp", "csrc/a.h", "csrc/deep.h"}}},
+		{"torch-ext/b.cpp", nil, Unit{Files: []string{"torch-ext/b.cpp"}, Torch: true, Missing: []Missing{{"torch-ext/b.cpp", 2, "gone.h"}}}},
+		{"csrc/c.cpp", nil, Unit{Torch: true, Files: []string{"csrc/a.h", "csrc/c.cpp", "csrc/deep.h", "csrc/other.h", "inc/common/x.h", "inc/common/y.h", "torch/mine.h"}}},
+		{"csrc/d.cpp", nil, Unit{Files: []string{"csrc/d.cpp"}, Python: true}},
+		// The kernel's own folder of that name is not torch's.
+		{"csrc/e.cpp", []string{"."}, Unit{Files: []string{"csrc/e.cpp", "torch/mine.h"}}},
+		{"csrc/e.cpp", nil, Unit{Files: []string{"csrc/e.cpp"}, Torch: true}},
+	} {
+		if diff := cmp.Diff(c.want, s.Unit(c.src, c.dirs)); diff != "" {
+			t.Errorf("%s with %q:\n%s", c.src, c.dirs, diff)
+		}
+	}
+}
+
+func TestIndex(t *testing.T) {
+	dir := t.TempDir()
+	file, saved := filepath.Join(dir, "a.cpp"), filepath.Join(dir, "index", "i.json")
+	write := func(text string, at time.Time) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	digest := func(x *Index) action.Digest {
+		t.Helper()
+		d, _, err := x.Scan(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	old := time.Now().Add(-time.Hour)
+	write("#include \"x\"", old)
+	x := OpenIndex(saved)
+	x.now = func() time.Time { return time.Now().Add(time.Minute) } // the change time is now
+	want := digest(x)
+	if err := x.Save(); err != nil {
+		t.Fatal(err)
+	}
+	x = OpenIndex(saved)
+	if len(x.files) != 1 {
+		t.Fatalf("%d files remembered", len(x.files))
+	}
+	if d, scan, err := x.Scan(file); err != nil || d != want || len(scan.Includes) != 1 {
+		t.Errorf("%v %v %v", d, scan, err)
+	}
+	// Same size, same modification time, other bytes: the change time tells.
+	write("#include \"y\"", old)
+	if digest(x) == want {
+		t.Error("an edit with the old time goes unseen")
+	}
+	// A file that is as young as the reading is not remembered.
+	x = OpenIndex("")
+	write("young", time.Now())
+	digest(x)
+	if len(x.files) != 0 {
+		t.Error("a file that may still change is remembered")
+	}
+	for _, damaged := range []string{"", "{", `{"version":2,"files":{"a":null}}`, `{"version":99}`} {
+		if err := os.WriteFile(saved, []byte(damaged), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if digest(OpenIndex(saved)) != action.DigestOf([]byte("young")) {
+			t.Errorf("index %q spoils a digest", damaged)
+		}
+	}
+	if _, err := x.Digest(dir); err == nil {
+		t.Error("a folder has a digest")
+	}
+}
+
+// Every include that a compiler would see at the start of a line is found.
+func FuzzText(f *testing.F) {
+	f.Add("int x;\n", "a/b.h")
+	f.Add("/*\n", "x.h")
+	f.Add("R\"(\n", "y")
+	f.Fuzz(func(t *testing.T, before, name string) {
+		for _, c := range []byte(name) {
+			if c < ' ' || c == '"' || c >= 0x7f {
+				return
+			}
+		}
+		if name == "" {
+			return
+		}
+		got := Text([]byte(before + "\n#include \"" + name + "\"\n" + before))
+		if !slices.ContainsFunc(got.Includes, func(i Include) bool { return i.Path == name && i.Quoted }) {
+			t.Errorf("%q after %q is not found", name, before)
+		}
+	})
+}
