@@ -45,28 +45,32 @@ THOX_INLINE F div(F a, F b) {
   return a;
 }
 
-// One plus e^y, with a relative error below 2.3e-7 for y in [-87, 88.72]
-// (tests/exp_error.cpp measures it over every such float); 1 below, inf above,
+// One plus e^-x, with a relative error below 2.3e-7 for x in [-88.72, 87]
+// (tests/exp_error.cpp measures it over every such float); 1 above, inf below,
 // NaN for NaN.
 //
-// e^y = 2^n e^r with n = round(y / ln 2) and |r| <= ln(2) / 2. ln 2 is split
-// in two parts, the first short enough that its product with n is exact. The
-// polynomial is the minimax one of degree 5 that begins with 1 + r.
-THOX_INLINE F one_plus_exp(F y) {
+// e^-x = 2^n e^-r with n = -round(x / ln 2), r = x + n ln 2 and |r| <= ln(2) / 2.
+// Adding a number whose last bit weighs 1 rounds to a whole one, and leaves
+// n + 126 in the last bits for the unit to make 2^n of. ln 2 is split in two
+// parts, the first short enough that its product with n is exact. The
+// polynomial is the minimax one of degree 5 that begins with 1 - r.
+THOX_INLINE F one_plus_exp_minus(F x) {
+  const Reg whole = reg_splat(12582912.f + 126.f);
   THOX_EACH_REG {
     // Written so that a NaN comes through: the second operand wins.
-    Reg v = reg_min(reg_splat(89.f), reg_max(reg_splat(-87.f), y.r[j]));
-    const Reg n = reg_round(reg_mul(v, reg_splat(1.44269504f)));
-    v = reg_fma(n, reg_splat(-0.693359375f), v);
-    v = reg_fma(n, reg_splat(2.12194440e-4f), v);
-    Reg p = reg_fma(v, reg_splat(0.008312501f), reg_splat(0.04189033f));
-    p = reg_fma(v, p, reg_splat(0.16667116f));
-    p = reg_fma(v, p, reg_splat(0.4999923f));
-    p = reg_fma(v, p, reg_splat(1.f));
-    p = reg_fma(v, p, reg_splat(1.f));
-    y.r[j] = reg_one_plus_scaled(p, n);
+    Reg r = reg_min(reg_splat(87.f), reg_max(reg_splat(-89.f), x.r[j]));
+    const Reg biased = reg_sub(whole, reg_mul(r, reg_splat(1.44269504f)));
+    const Reg n = reg_sub(biased, whole);
+    r = reg_fma(n, reg_splat(0.693359375f), r);
+    r = reg_fma(n, reg_splat(-2.12194440e-4f), r);
+    Reg p = reg_fma(r, reg_splat(-0.008312501f), reg_splat(0.04189033f));
+    p = reg_fma(r, p, reg_splat(-0.16667116f));
+    p = reg_fma(r, p, reg_splat(0.4999923f));
+    p = reg_fma(r, p, reg_splat(-1.f));
+    p = reg_fma(r, p, reg_splat(1.f));
+    x.r[j] = reg_one_plus_scaled(p, n, biased);
   }
-  return y;
+  return x;
 }
 
 // Sixteen elements at p, as fp32.

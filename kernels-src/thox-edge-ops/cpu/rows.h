@@ -92,14 +92,12 @@ void norm_rows(const NormArgs& p, int64_t begin, int64_t end) {
 // z = sqrt(2 / pi) (g + 0.044715 g^3), since 1 + tanh(z) = 2 sigmoid(2 z).
 template <int kAct>
 THOX_INLINE F gated(F g, F u) {
-  F y;  // minus the sigmoid's argument
-  if constexpr (kAct == kSilu) {
-    y = sub(splat(0.f), g);
-  } else {
-    const F cubic = mul(mul(g, g), splat(-0.0713548162726f));
-    y = mul(g, add(cubic, splat(-1.59576912161f)));
+  F x = g;  // the sigmoid's argument
+  if constexpr (kAct == kGeluTanh) {
+    const F cubic = mul(mul(g, g), splat(0.0713548162726f));
+    x = mul(g, add(cubic, splat(1.59576912161f)));
   }
-  return mul(div(g, one_plus_exp(y)), u);
+  return mul(div(g, one_plus_exp_minus(x)), u);
 }
 
 template <class T, int kAct>

@@ -18,15 +18,11 @@ THOX_INLINE Reg reg_min(Reg a, Reg b) { return _mm256_min_ps(a, b); }
 THOX_INLINE Reg reg_max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
 THOX_INLINE Reg reg_fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); }
 
-THOX_INLINE Reg reg_round(Reg a) {
-  return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-// 1 + p 2^n for whole n in [-126, 128]. 2^(n-1) is a number of the format for
-// all of them but -126, where 0 stands for it and 1 is the rounded result.
-THOX_INLINE Reg reg_one_plus_scaled(Reg p, Reg n) {
-  const __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(126));
-  const Reg half = _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(e, 23)));
+// 1 + p 2^n for whole n in [-126, 128], of which `biased` has n + 126 in its
+// last bits. 2^(n-1) is a number of the format for all n but -126, where 0
+// stands for it and 1 is the rounded result.
+THOX_INLINE Reg reg_one_plus_scaled(Reg p, Reg, Reg biased) {
+  const Reg half = _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(biased), 23)));
   return _mm256_fmadd_ps(half, reg_splat(2.f), reg_splat(1.f));
 }
 

@@ -19,12 +19,8 @@ THOX_INLINE Reg reg_min(Reg a, Reg b) { return _mm512_min_ps(a, b); }
 THOX_INLINE Reg reg_max(Reg a, Reg b) { return _mm512_max_ps(a, b); }
 THOX_INLINE Reg reg_fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_ps(a, b, c); }
 
-THOX_INLINE Reg reg_round(Reg a) {
-  return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
 // 1 + p 2^n.
-THOX_INLINE Reg reg_one_plus_scaled(Reg p, Reg n) {
+THOX_INLINE Reg reg_one_plus_scaled(Reg p, Reg n, Reg) {
   return _mm512_add_ps(_mm512_scalef_ps(p, n), reg_splat(1.f));
 }
 

@@ -20,13 +20,11 @@ THOX_INLINE Reg reg_div(Reg a, Reg b) { return vdivq_f32(a, b); }
 THOX_INLINE Reg reg_min(Reg a, Reg b) { return vminq_f32(a, b); }
 THOX_INLINE Reg reg_max(Reg a, Reg b) { return vmaxq_f32(a, b); }
 THOX_INLINE Reg reg_fma(Reg a, Reg b, Reg c) { return vfmaq_f32(c, a, b); }
-THOX_INLINE Reg reg_round(Reg a) { return vrndnq_f32(a); }
-
-// 1 + p 2^n for whole n in [-126, 128]. 2^(n-1) is a number of the format for
-// all of them but -126, where 0 stands for it and 1 is the rounded result.
-THOX_INLINE Reg reg_one_plus_scaled(Reg p, Reg n) {
-  const int32x4_t e = vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(126));
-  const Reg half = vmulq_f32(p, vreinterpretq_f32_s32(vshlq_n_s32(e, 23)));
+// 1 + p 2^n for whole n in [-126, 128], of which `biased` has n + 126 in its
+// last bits. 2^(n-1) is a number of the format for all n but -126, where 0
+// stands for it and 1 is the rounded result.
+THOX_INLINE Reg reg_one_plus_scaled(Reg p, Reg, Reg biased) {
+  const Reg half = vmulq_f32(p, vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(biased), 23)));
   return vfmaq_f32(reg_splat(1.f), half, reg_splat(2.f));
 }
 

@@ -20,14 +20,11 @@ THOX_INLINE Reg reg_max(Reg a, Reg b) { return _mm_max_ps(a, b); }
 // Not fused: two roundings.
 THOX_INLINE Reg reg_fma(Reg a, Reg b, Reg c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
 
-// For numbers that fit an int.
-THOX_INLINE Reg reg_round(Reg a) { return _mm_cvtepi32_ps(_mm_cvtps_epi32(a)); }
-
-// 1 + p 2^n for whole n in [-126, 128]. 2^(n-1) is a number of the format for
-// all of them but -126, where 0 stands for it and 1 is the rounded result.
-THOX_INLINE Reg reg_one_plus_scaled(Reg p, Reg n) {
-  const __m128i e = _mm_add_epi32(_mm_cvtps_epi32(n), _mm_set1_epi32(126));
-  const Reg half = _mm_mul_ps(p, _mm_castsi128_ps(_mm_slli_epi32(e, 23)));
+// 1 + p 2^n for whole n in [-126, 128], of which `biased` has n + 126 in its
+// last bits. 2^(n-1) is a number of the format for all n but -126, where 0
+// stands for it and 1 is the rounded result.
+THOX_INLINE Reg reg_one_plus_scaled(Reg p, Reg, Reg biased) {
+  const Reg half = _mm_mul_ps(p, _mm_castsi128_ps(_mm_slli_epi32(_mm_castps_si128(biased), 23)));
   return _mm_add_ps(_mm_add_ps(half, half), reg_splat(1.f));
 }
 
