@@ -70,6 +70,7 @@ func (s *Spec) Encode() (*Encoded, error) {
 		return nil, fmt.Errorf("%s: %w", s.Label, err)
 	}
 	platform := platformProto(s.Platform)
+	//lint:ignore SA1019 servers older than API 2.2 read the platform from here; newer ones from the Action
 	command := &repb.Command{Arguments: s.Args, OutputPaths: outputs, Platform: platform}
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
 		command.EnvironmentVariables = append(command.EnvironmentVariables,

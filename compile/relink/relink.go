@@ -85,7 +85,7 @@ func parse(b []byte) (*object, error) {
 		at := int(shoff + i*shdrSize)
 		h := b[at:]
 		s := section{at, le.Uint32(h), le.Uint32(h[4:]), le.Uint32(h[40:]), le.Uint32(h[44:]), le.Uint64(h[8:]), le.Uint64(h[24:]), le.Uint64(h[32:])}
-		if s.kind != uint32(elf.SHT_NOBITS) && s.kind != uint32(elf.SHT_NULL) && (s.off > uint64(len(b)) || s.size > uint64(len(b))-s.off) {
+		if !s.empty() && (s.off > uint64(len(b)) || s.size > uint64(len(b))-s.off) {
 			return nil, fmt.Errorf("section %d ends behind the file", i)
 		}
 		if s.kind == uint32(elf.SHT_SYMTAB) {
@@ -102,7 +102,17 @@ func parse(b []byte) (*object, error) {
 	return o, nil
 }
 
-func (o *object) data(s section) []byte { return o.b[s.off : s.off+s.size] }
+// data is a section's bytes; one that takes no room in the file has none.
+func (o *object) data(s section) []byte {
+	if s.empty() {
+		return nil
+	}
+	return o.b[s.off : s.off+s.size]
+}
+
+func (s section) empty() bool {
+	return s.kind == uint32(elf.SHT_NOBITS) || s.kind == uint32(elf.SHT_NULL)
+}
 
 // localize rewrites the symbol table: locals first, as the format demands. It
 // returns the new number of each symbol.
@@ -173,10 +183,7 @@ func (o *object) renumber(moved []uint32) error {
 		if int(s.link) != o.symtab {
 			continue
 		}
-		data := []byte(nil)
-		if s.kind != uint32(elf.SHT_NOBITS) {
-			data = o.data(s)
-		}
+		data := o.data(s)
 		switch s.kind {
 		case uint32(elf.SHT_RELA), uint32(elf.SHT_REL):
 			step := relaSize
