@@ -10,6 +10,13 @@ namespace {
 
 constexpr int kThreads = 128;
 
+// A launch takes at most this many columns, so that 32 bits index them.
+constexpr int64_t kMaxCols = int64_t(1) << 30;
+
+struct GateParams : GateArgs {
+  int64_t up;  // from a gate to its factor
+};
+
 // 1 / (1 + e^-x) from the hardware's ex2 and rcp (CUDA math API: 2 ulp each).
 __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.f, 1.f + __expf(-x)); }
 
@@ -28,7 +35,7 @@ __device__ __forceinline__ float activate(float x) {
 // Infinities and NaN pass through as in the eager formula.
 
 template <typename T, Act kAct, bool kAligned, int kUnroll>
-__global__ void __launch_bounds__(kThreads) gate_kernel(const GateArgs p) {
+__global__ void __launch_bounds__(kThreads) gate_kernel(const GateParams p) {
   constexpr int N = kVec<T>;
   using V = Vec<T, N>;
   const int cols = int(p.cols);
@@ -38,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) gate_kernel(const GateArgs p) {
 
   for (int64_t row = blockIdx.y; row < p.rows; row += gridDim.y) {
     const T* gate = static_cast<const T*>(p.x) + row * p.x_stride;
-    const T* up = gate + cols;
+    const T* up = gate + p.up;
     T* out = static_cast<T*>(p.out) + row * p.out_stride;
     V g[kUnroll], u[kUnroll];
 #pragma unroll
@@ -61,7 +68,7 @@ __global__ void __launch_bounds__(kThreads) gate_kernel(const GateArgs p) {
 }
 
 template <typename T, Act kAct, bool kAligned>
-int launch_gate(const GateArgs& p, void* stream, const Device& device) {
+int launch_gate(const GateParams& p, void* stream, const Device& device) {
   const int64_t vecs = div_up(p.cols, kVec<T>);
   const unsigned rows = unsigned(p.rows < 65535 ? p.rows : 65535);
   // Where the machine is full anyway, two vectors per thread keep more bytes in flight.
@@ -75,14 +82,24 @@ int launch_gate(const GateArgs& p, void* stream, const Device& device) {
 }
 
 template <typename T, Act kAct>
-int gate(const GateArgs& p, void* stream) {
+int gate(const GateArgs& args, void* stream) {
   constexpr int N = kVec<T>;
   Device device;
   if (int err = current_device(&device)) return err;
-  if (p.cols > 0x3fffffffLL) return cudaErrorInvalidValue;
+  GateParams p;
+  static_cast<GateArgs&>(p) = args;
+  p.up = args.cols;
   const bool aligned = p.cols % N == 0 && aligned16(p.x) && aligned16(p.out) && stride16(p.x_stride, N) &&
                        stride16(p.out_stride, N);
-  return aligned ? launch_gate<T, kAct, true>(p, stream, device) : launch_gate<T, kAct, false>(p, stream, device);
+  for (int64_t left = args.cols; left > 0; left -= kMaxCols) {
+    p.cols = left < kMaxCols ? left : kMaxCols;
+    const int err =
+        aligned ? launch_gate<T, kAct, true>(p, stream, device) : launch_gate<T, kAct, false>(p, stream, device);
+    if (err) return err;
+    p.x = static_cast<const T*>(p.x) + kMaxCols;
+    p.out = static_cast<T*>(p.out) + kMaxCols;
+  }
+  return cudaSuccess;
 }
 
 template <typename T>

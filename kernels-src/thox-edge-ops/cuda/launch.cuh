@@ -15,6 +15,7 @@ constexpr int kMaxDevices = 64;
 // What a launch needs to know about the current device, read once per device.
 struct Device {
   int sms;
+  int threads;  // that one multiprocessor can hold
   bool dependent_launch;
 };
 
@@ -26,11 +27,12 @@ inline int current_device(Device* out) {
   if (id < 0 || id >= kMaxDevices) return cudaErrorInvalidDevice;
   // A race writes the same values twice, which is harmless.
   if (!__atomic_load_n(&ready[id], __ATOMIC_ACQUIRE)) {
-    int sms = 0, major = 0;
+    int sms = 0, threads = 0, major = 0;
     if (cudaError_t err = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, id)) return err;
+    if (cudaError_t err = cudaDeviceGetAttribute(&threads, cudaDevAttrMaxThreadsPerMultiProcessor, id)) return err;
     if (cudaError_t err = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, id)) return err;
     const char* off = getenv("THOX_EDGE_OPS_CUDA_PDL");
-    known[id] = {sms, major >= 9 && !(off && off[0] == '0')};
+    known[id] = {sms, threads, major >= 9 && !(off && off[0] == '0')};
     __atomic_store_n(&ready[id], true, __ATOMIC_RELEASE);
   }
   *out = known[id];

@@ -123,11 +123,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks) norm_kernel(const NormParam
   }
 }
 
-// Many rows of a few slices: a block takes row after row, and the next row's
-// elements are on their way while this row is summed and written.
-// One slice per warp; kAhead rows are in flight.
-template <typename T, bool kAdd, int kAhead, int kThreads, int kBlocks>
-__global__ void __launch_bounds__(kThreads, kBlocks) norm_rows_kernel(const NormParams p) {
+// Many rows of up to 16 slices, one slice per warp: a block takes row after
+// row, and the next row's elements are on their way while this row is summed
+// and written. One row ahead with as many blocks as its registers allow beat
+// two and three rows ahead, and no row ahead, on an H200.
+template <typename T, bool kAdd, int kBlocks>
+__global__ void __launch_bounds__(512, kBlocks) norm_rows_kernel(const NormParams p) {
   constexpr int N = kVec<T>;
   using V = Vec<T, N>;
   const int first = threadIdx.x * N;
@@ -139,56 +140,47 @@ __global__ void __launch_bounds__(kThreads, kBlocks) norm_rows_kernel(const Norm
   T* residual = static_cast<T*>(p.residual) + (kAdd ? row * p.residual_stride + first : 0);
   T* out = static_cast<T*>(p.out) + row * p.out_stride + first;
   const int64_t x_step = step * p.x_stride, residual_step = step * p.residual_stride, out_step = step * p.out_stride;
-  __shared__ float partial[2][32];
+  __shared__ float partial[2][16];  // a warp may be a row ahead of a slower one, never two
 
   begin_dependent_launch();
 
-  V held[kAhead + 1], added[kAdd ? kAhead + 1 : 1], gain;
-#pragma unroll
-  for (int j = 0; j < kAhead; ++j) {
-    if (mine && row + j * step < p.rows) {
-      held[j] = load<true, N>(x + j * x_step, 0, 0);
-      if constexpr (kAdd) added[j] = load<true, N>(static_cast<const T*>(residual) + j * residual_step, 0, 0);
-    }
+  V gain, held, added, next, next_added;
+  if (mine && row < p.rows) {
+    held = load<true, N>(x, 0, 0);
+    if constexpr (kAdd) added = load<true, N>(static_cast<const T*>(residual), 0, 0);
+    gain = load<true, N>(static_cast<const T*>(p.weight), first, 0);
   }
-  if (mine) gain = load<true, N>(static_cast<const T*>(p.weight), first, 0);
-
   for (int turn = 0; row < p.rows; row += step, turn ^= 1) {
-    if (mine && row + kAhead * step < p.rows) {
-      held[kAhead] = load<true, N>(x + kAhead * x_step, 0, 0);
-      if constexpr (kAdd) added[kAhead] = load<true, N>(static_cast<const T*>(residual) + kAhead * residual_step, 0, 0);
+    x += x_step;
+    if (mine && row + step < p.rows) {
+      next = load<true, N>(x, 0, 0);
+      if constexpr (kAdd) next_added = load<true, N>(static_cast<const T*>(residual) + residual_step, 0, 0);
     }
     float sum = 0.f;
     if (mine) {
       if constexpr (kAdd) {
 #pragma unroll
-        for (int i = 0; i < N; ++i)
-          held[0].v[i] = from_float<T>(to_float(held[0].v[i]) + to_float(added[0].v[i]));
-        store<true, N>(residual, 0, 0, held[0]);
+        for (int i = 0; i < N; ++i) held.v[i] = from_float<T>(to_float(held.v[i]) + to_float(added.v[i]));
+        store<true, N>(residual, 0, 0, held);
       }
 #pragma unroll
-      for (int i = 0; i < N; ++i) sum = fmaf(to_float(held[0].v[i]), to_float(held[0].v[i]), sum);
+      for (int i = 0; i < N; ++i) sum = fmaf(to_float(held.v[i]), to_float(held.v[i]), sum);
     }
     sum = lane_sum<32>(sum);
-    if (threadIdx.x % 32 == 0) partial[turn][threadIdx.x / 32] = sum;
-    __syncthreads();
     const int lane = threadIdx.x % 32;
+    if (lane == 0) partial[turn][threadIdx.x / 32] = sum;
+    __syncthreads();
     const float total = lane_sum<32>(lane < warps ? partial[turn][lane] : 0.f);
     const float rstd = rsqrtf(fmaf(total, p.inverse_cols, p.eps));
     if (mine) {
 #pragma unroll
       for (int i = 0; i < N; ++i)
-        held[0].v[i] = from_float<T>(scale(to_float(held[0].v[i]), rstd, to_float(gain.v[i]) + p.weight_offset));
-      store<true, N>(out, 0, 0, held[0]);
+        held.v[i] = from_float<T>(scale(to_float(held.v[i]), rstd, to_float(gain.v[i]) + p.weight_offset));
+      store<true, N>(out, 0, 0, held);
     }
-    x += x_step;
     out += out_step;
-    if constexpr (kAdd) residual += residual_step;
-#pragma unroll
-    for (int j = 0; j < kAhead; ++j) {
-      held[j] = held[j + 1];
-      if constexpr (kAdd) added[j] = added[j + 1];
-    }
+    held = next;
+    if constexpr (kAdd) residual += residual_step, added = next_added;
   }
 }
 
@@ -197,8 +189,8 @@ template <typename T, bool kAligned, bool kAdd>
 __global__ void __launch_bounds__(512) wide_norm_kernel(const NormParams p) {
   constexpr int N = kVec<T>;
   const int64_t row = blockIdx.x;
-  const int cols = int(p.cols);
-  const int vecs = (cols + N - 1) / N;
+  const int64_t cols = p.cols;
+  const int64_t vecs = (cols + N - 1) / N;
   const T* x = static_cast<const T*>(p.x) + row * p.x_stride;
   T* residual = static_cast<T*>(p.residual) + (kAdd ? row * p.residual_stride : 0);
   T* out = static_cast<T*>(p.out) + row * p.out_stride;
@@ -207,7 +199,7 @@ __global__ void __launch_bounds__(512) wide_norm_kernel(const NormParams p) {
   begin_dependent_launch();
 
   float sum = 0.f;
-  for (int v = threadIdx.x; v < vecs; v += blockDim.x) {
+  for (int64_t v = threadIdx.x; v < vecs; v += blockDim.x) {
     Vec<T, N> r = load<kAligned, N>(x, v * N, cols);
     if constexpr (kAdd) {
       const Vec<T, N> a = load<kAligned, N>(static_cast<const T*>(residual), v * N, cols);
@@ -224,7 +216,7 @@ __global__ void __launch_bounds__(512) wide_norm_kernel(const NormParams p) {
   __syncthreads();
   const float rstd = rsqrtf(fmaf(slice_sum(partial, blockDim.x / 32), p.inverse_cols, p.eps));
   const T* source = kAdd ? residual : x;  // a thread reads back only what it wrote itself
-  for (int v = threadIdx.x; v < vecs; v += blockDim.x) {
+  for (int64_t v = threadIdx.x; v < vecs; v += blockDim.x) {
     Vec<T, N> r = load<kAligned, N>(source, v * N, cols);
     const Vec<T, N> g = load<kAligned, N>(weight, v * N, cols);
 #pragma unroll
@@ -247,26 +239,20 @@ int launch_norm(const NormParams& p, int slices, void* stream, const Device& dev
 
 template <typename T, bool kAligned, bool kAdd>
 int launch_norm(const NormParams& p, void* stream, const Device& device) {
-  const int slices = int(div_up(p.cols, 32 * kVec<T>));
-  if (slices > kMaxSlices) {
+  if (p.cols > kMaxSlices * 32 * kVec<T>) {
     return launch(wide_norm_kernel<T, kAligned, kAdd>, dim3(unsigned(p.rows)), dim3(512), 0, stream, device, p);
   }
+  const int slices = int(div_up(p.cols, 32 * kVec<T>));
+  // A block per row at a time costs too much of its start and end where there
+  // are thousands of rows to come.
   if constexpr (kAligned) {
-    static int tn = 0; const char* e = getenv("TN"); tn = e ? atoi(e) : 0; const char* f = getenv("TB"); const int per = f ? atoi(f) : 0;
-    if (tn > 0 && slices >= 4 && slices <= 16) {
+    if (slices >= (kAdd ? 8 : 4) && slices <= 16) {
       const int threads = slices * 32;
-      auto go = [&](auto kernel, int blocks) {
-        int64_t grid = int64_t(device.sms) * (per ? per : blocks);
-        if (grid > p.rows) grid = p.rows;
-        return launch(kernel, dim3(unsigned(grid)), dim3(threads), 0, stream, device, p);
-      };
-      if (tn == 1) return go(norm_rows_kernel<T, kAdd, 1, 512, 4>, 2048 / threads);
-      if (tn == 2) return go(norm_rows_kernel<T, kAdd, 1, 512, 3>, 1536 / threads);
-      if (tn == 3) return go(norm_rows_kernel<T, kAdd, 1, 512, 2>, 1024 / threads);
-      if (tn == 4) return go(norm_rows_kernel<T, kAdd, 2, 512, 3>, 1536 / threads);
-      if (tn == 5) return go(norm_rows_kernel<T, kAdd, 2, 512, 2>, 1024 / threads);
-      if (tn == 6) return go(norm_rows_kernel<T, kAdd, 0, 512, 4>, 2048 / threads);
-      if (tn == 7) return go(norm_rows_kernel<T, kAdd, 3, 512, 2>, 1024 / threads);
+      const int64_t resident = device.sms * int64_t((kAdd ? device.threads / 2 : device.threads * 25 / 32) / threads);
+      if (resident > 0 && p.rows >= 4 * resident) {
+        return launch(norm_rows_kernel<T, kAdd, kAdd ? 2 : 3>, dim3(unsigned(resident)), dim3(threads), 0, stream,
+                      device, p);
+      }
     }
   }
   // One slice per warp as long as a block has warps for them: on an H200 that
@@ -281,19 +267,28 @@ int launch_norm(const NormParams& p, void* stream, const Device& device) {
 template <typename T>
 int norm(const NormArgs& args, void* stream) {
   constexpr int N = kVec<T>;
+  constexpr int64_t kMaxRows = 0x7fffffff;  // of one grid
   Device device;
   if (int err = current_device(&device)) return err;
   NormParams p;
   static_cast<NormArgs&>(p) = args;
   p.inverse_cols = 1.f / float(args.cols);
-  if (p.rows > 0x7fffffffLL || p.cols > 0x7fffffffLL - 65536) return cudaErrorInvalidValue;
   const bool aligned = p.cols % N == 0 && aligned16(p.x) && aligned16(p.out) && aligned16(p.weight) &&
                        aligned16(p.residual) && stride16(p.x_stride, N) && stride16(p.out_stride, N) &&
                        stride16(p.residual_stride, N);
-  if (aligned) {
-    return p.residual ? launch_norm<T, true, true>(p, stream, device) : launch_norm<T, true, false>(p, stream, device);
+  for (int64_t left = args.rows; left > 0; left -= kMaxRows) {
+    p.rows = left < kMaxRows ? left : kMaxRows;
+    const int err =
+        aligned
+            ? p.residual ? launch_norm<T, true, true>(p, stream, device) : launch_norm<T, true, false>(p, stream, device)
+            : p.residual ? launch_norm<T, false, true>(p, stream, device)
+                         : launch_norm<T, false, false>(p, stream, device);
+    if (err) return err;
+    p.x = static_cast<const T*>(p.x) + kMaxRows * p.x_stride;
+    p.out = static_cast<T*>(p.out) + kMaxRows * p.out_stride;
+    if (p.residual) p.residual = static_cast<T*>(p.residual) + kMaxRows * p.residual_stride;
   }
-  return p.residual ? launch_norm<T, false, true>(p, stream, device) : launch_norm<T, false, false>(p, stream, device);
+  return cudaSuccess;
 }
 
 }  // namespace

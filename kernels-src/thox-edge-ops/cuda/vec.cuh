@@ -39,8 +39,8 @@ struct alignas(sizeof(T) * N) Vec {
 // Reads elements [first, first + N) of a row. The aligned form is one access;
 // the other reads element by element and fills with zeros beyond `end`, in the
 // same order of elements, so both give the same sums bit for bit.
-template <bool kAligned, int N, typename T>
-__device__ __forceinline__ Vec<T, N> load(const T* row, int first, int end) {
+template <bool kAligned, int N, typename T, typename Index>
+__device__ __forceinline__ Vec<T, N> load(const T* row, Index first, Index end) {
   Vec<T, N> r;
   if constexpr (kAligned) {
     r = *reinterpret_cast<const Vec<T, N>*>(row + first);
@@ -51,8 +51,8 @@ __device__ __forceinline__ Vec<T, N> load(const T* row, int first, int end) {
   return r;
 }
 
-template <bool kAligned, int N, typename T>
-__device__ __forceinline__ void store(T* row, int first, int end, const Vec<T, N>& r) {
+template <bool kAligned, int N, typename T, typename Index>
+__device__ __forceinline__ void store(T* row, Index first, Index end, const Vec<T, N>& r) {
   if constexpr (kAligned) {
     *reinterpret_cast<Vec<T, N>*>(row + first) = r;
   } else {

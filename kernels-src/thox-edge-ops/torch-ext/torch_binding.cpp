@@ -10,6 +10,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/MaybeOwned.h>
 #include <torch/library.h>
 
 #include "registration.h"
@@ -124,20 +125,25 @@ bool leading_stride(const Tensor& t, int64_t inner, int64_t& stride) {
   return true;
 }
 
+// The tensor itself, without counting a reference, or a copy of it.
+using Walked = c10::MaybeOwned<Tensor>;
+
+Walked as_contiguous(const Tensor& t) {
+  return t.is_contiguous() ? Walked::borrowed(t) : Walked::owned(t.contiguous());
+}
+
 // t, or a copy, as rows of its last dimension. An overlap of rows is fine
 // where they are only read.
-Tensor as_rows(const Tensor& t, int64_t& stride) {
+Walked as_rows(const Tensor& t, int64_t& stride) {
   const int64_t cols = t.size(-1);
   if (C10_LIKELY(t.is_contiguous())) {
     stride = cols;
-    return t;
+    return Walked::borrowed(t);
   }
-  if ((t.stride(-1) == 1 || cols == 1) && leading_stride(t, 1, stride)) return t;
+  if ((t.stride(-1) == 1 || cols == 1) && leading_stride(t, 1, stride)) return Walked::borrowed(t);
   stride = cols;
-  return t.contiguous();
+  return Walked::owned(t.contiguous());
 }
-
-Tensor contiguous_weight(const Tensor& weight) { return weight.is_contiguous() ? weight : weight.contiguous(); }
 
 // --- rms_norm
 
@@ -151,23 +157,24 @@ void run_norm(const char* op, const Tensor& out, const Tensor& x, const Tensor* 
   const int64_t cols = x.size(-1);
   if (x.numel() == 0) return;
   backend::NormArgs args{};
-  const Tensor from = as_rows(x, args.x_stride);
-  const Tensor to = out.is_same(x) ? from : as_rows(out, args.out_stride);
-  if (out.is_same(x)) args.out_stride = args.x_stride;
-  const Tensor sum = residual ? as_rows(*residual, args.residual_stride) : Tensor();
-  const Tensor gain = contiguous_weight(weight);
-  args.out = to.data_ptr();
-  args.x = from.const_data_ptr();
-  args.residual = residual ? sum.data_ptr() : nullptr;
-  args.weight = gain.const_data_ptr();
+  const Walked from = as_rows(x, args.x_stride);
+  const bool in_place = out.is_same(x);
+  const Walked to = in_place ? Walked::borrowed(*from) : as_rows(out, args.out_stride);
+  if (in_place) args.out_stride = args.x_stride;
+  const Walked sum = residual ? as_rows(*residual, args.residual_stride) : Walked();
+  const Walked gain = as_contiguous(weight);
+  args.out = to->data_ptr();
+  args.x = from->const_data_ptr();
+  args.residual = residual ? sum->data_ptr() : nullptr;
+  args.weight = gain->const_data_ptr();
   args.rows = x.numel() / cols;
   args.cols = cols;
   args.eps = static_cast<float>(eps);
   args.weight_offset = static_cast<float>(weight_offset);
   const backend::DType dtype = dtype_of(op, x);
   on_device(op, x, [&](auto run) { return backend::rms_norm(args, dtype, run); });
-  if (!to.is_same(out)) out.copy_(to);
-  if (residual && !sum.is_same(*residual)) residual->copy_(sum);
+  if (!to->is_same(out)) out.copy_(*to);
+  if (residual && !sum->is_same(*residual)) residual->copy_(*sum);
 }
 
 void check_out(const char* op, const Tensor& out, const Tensor& x, at::IntArrayRef sizes) {
@@ -232,15 +239,15 @@ c10::SmallVector<int64_t, 6> gate_sizes(const Tensor& x) {
 void run_gate(const char* op, const Tensor& out, const Tensor& x, backend::Act act) {
   if (x.numel() == 0) return;
   backend::GateArgs args{};
-  const Tensor from = as_rows(x, args.x_stride);
-  const Tensor to = as_rows(out, args.out_stride);
-  args.out = to.data_ptr();
-  args.x = from.const_data_ptr();
+  const Walked from = as_rows(x, args.x_stride);
+  const Walked to = as_rows(out, args.out_stride);
+  args.out = to->data_ptr();
+  args.x = from->const_data_ptr();
   args.cols = x.size(-1) / 2;
   args.rows = out.numel() / args.cols;
   const backend::DType dtype = dtype_of(op, x);
   on_device(op, x, [&](auto run) { return backend::act_and_mul(args, act, dtype, run); });
-  if (!to.is_same(out)) out.copy_(to);
+  if (!to->is_same(out)) out.copy_(*to);
 }
 
 Tensor gate(const char* op, const Tensor& x, backend::Act act) {
@@ -273,16 +280,16 @@ void gelu_tanh_and_mul_out(Tensor& out, const Tensor& x) {
 // A tensor of heads and the strides that the backend walks it with: the tensor
 // itself, or a copy of one whose strides it cannot walk.
 struct Heads {
-  Tensor walked;
+  Walked walked;
   int64_t token_stride = 0, head_stride = 0;
 
-  explicit Heads(const Tensor& t) : walked(t) {
+  explicit Heads(const Tensor& t) : walked(Walked::borrowed(t)) {
     const bool gaps = t.stride(-1) != 1 && t.size(-1) > 1;
     if (gaps || !leading_stride(t, 2, token_stride)) {
-      walked = t.contiguous();
+      walked = Walked::owned(t.contiguous());
       token_stride = t.size(-1) * t.size(-2);
     }
-    head_stride = walked.stride(-2);
+    head_stride = walked->stride(-2);
   }
 };
 
@@ -324,12 +331,13 @@ void run_rotary(const Tensor& positions, const Tensor& q, const Tensor& k, const
   if (positions.numel() == 0 || q.numel() + k.numel() == 0) return;
   const Heads q_heads(q), k_heads(k);
   int64_t position_stride;
-  const Tensor at = leading_stride(positions, 0, position_stride) ? positions : positions.contiguous();
-  if (!at.is_same(positions)) position_stride = 1;
-  const Tensor angles = cache.stride(1) == 1 ? cache : cache.contiguous();
+  const bool one_stride = leading_stride(positions, 0, position_stride);
+  const Walked at = one_stride ? Walked::borrowed(positions) : Walked::owned(positions.contiguous());
+  if (!one_stride) position_stride = 1;
+  const Walked angles = cache.stride(1) == 1 ? Walked::borrowed(cache) : Walked::owned(cache.contiguous());
   backend::RotaryArgs args{};
-  args.q = q_heads.walked.data_ptr();
-  args.k = k_heads.walked.data_ptr();
+  args.q = q_heads.walked->data_ptr();
+  args.k = k_heads.walked->data_ptr();
   args.tokens = positions.numel();
   args.q_heads = static_cast<int>(q.size(-2));
   args.k_heads = static_cast<int>(k.size(-2));
@@ -339,17 +347,17 @@ void run_rotary(const Tensor& positions, const Tensor& q, const Tensor& k, const
   args.q_head_stride = q_heads.head_stride;
   args.k_token_stride = k_heads.token_stride;
   args.k_head_stride = k_heads.head_stride;
-  args.positions = at.const_data_ptr();
+  args.positions = at->const_data_ptr();
   args.position_stride = position_stride;
   args.positions_are_int64 = positions.scalar_type() == at::kLong;
-  args.cos_sin_cache = angles.const_data_ptr();
-  args.cache_rows = angles.size(0);
-  args.cache_stride = angles.stride(0);
+  args.cos_sin_cache = angles->const_data_ptr();
+  args.cache_rows = angles->size(0);
+  args.cache_stride = angles->stride(0);
   args.cache_is_float32 = cache.scalar_type() == at::kFloat;
   args.interleaved = interleaved;
   run(args);
-  if (!q_heads.walked.is_same(q)) q.copy_(q_heads.walked);
-  if (!k_heads.walked.is_same(k)) k.copy_(k_heads.walked);
+  if (!q_heads.walked->is_same(q)) q.copy_(*q_heads.walked);
+  if (!k_heads.walked->is_same(k)) k.copy_(*k_heads.walked);
 }
 
 void rotary_embedding(const Tensor& positions, Tensor& q, Tensor& k, const Tensor& cos_sin_cache, int64_t rotary_dim,
@@ -374,12 +382,12 @@ void qk_norm_rope(const Tensor& positions, Tensor& q, Tensor& k, const Tensor& q
   check_weight(op, "q_weight", q_weight, q, q.size(-1));
   check_weight(op, "k_weight", k_weight, q, q.size(-1));
   const backend::DType dtype = dtype_of(op, q);
-  const Tensor q_gain = contiguous_weight(q_weight), k_gain = contiguous_weight(k_weight);
+  const Walked q_gain = as_contiguous(q_weight), k_gain = as_contiguous(k_weight);
   run_rotary(positions, q, k, cos_sin_cache, rotary_dim, interleaved, [&](const backend::RotaryArgs& rotary) {
     backend::PrologueArgs args{};
     args.rotary = rotary;
-    args.q_weight = q_gain.const_data_ptr();
-    args.k_weight = k_gain.const_data_ptr();
+    args.q_weight = q_gain->const_data_ptr();
+    args.k_weight = k_gain->const_data_ptr();
     args.eps = static_cast<float>(eps);
     args.weight_offset = static_cast<float>(weight_offset);
     on_device(op, q, [&](auto run) { return backend::qk_norm_rope(args, dtype, run); });

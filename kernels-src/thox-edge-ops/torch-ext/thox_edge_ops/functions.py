@@ -13,20 +13,35 @@ in place raise NotImplementedError.
 from typing import Optional, Tuple
 
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from . import fakes, reference  # noqa: F401  (importing fakes registers them)
 from ._ops import ops
 
-# Resolved once: an attribute look-up on torch.ops costs more than a small row.
-_rms_norm = ops.rms_norm.default
-_rms_norm_out = ops.rms_norm_out.default
-_fused_add_rms_norm = ops.fused_add_rms_norm.default
-_silu_and_mul = ops.silu_and_mul.default
-_silu_and_mul_out = ops.silu_and_mul_out.default
-_gelu_tanh_and_mul = ops.gelu_tanh_and_mul.default
-_gelu_tanh_and_mul_out = ops.gelu_tanh_and_mul_out.default
-_rotary_embedding = ops.rotary_embedding.default
-_qk_norm_rope = ops.qk_norm_rope.default
+
+class _Native:
+    """One registered operator, looked up once.
+
+    ``traced`` is what torch.compile and export understand; ``direct`` is what calling it
+    comes down to, without its Python frame. Both go through the dispatcher.
+    """
+
+    __slots__ = ("direct", "traced")
+
+    def __init__(self, packet):
+        self.traced = packet.default
+        self.direct = getattr(self.traced, "_op", self.traced)
+
+
+_rms_norm = _Native(ops.rms_norm)
+_rms_norm_out = _Native(ops.rms_norm_out)
+_fused_add_rms_norm = _Native(ops.fused_add_rms_norm)
+_silu_and_mul = _Native(ops.silu_and_mul)
+_silu_and_mul_out = _Native(ops.silu_and_mul_out)
+_gelu_tanh_and_mul = _Native(ops.gelu_tanh_and_mul)
+_gelu_tanh_and_mul_out = _Native(ops.gelu_tanh_and_mul_out)
+_rotary_embedding = _Native(ops.rotary_embedding)
+_qk_norm_rope = _Native(ops.qk_norm_rope)
 
 
 def rms_norm(
@@ -49,10 +64,10 @@ def rms_norm(
     """
     if out is None:
         try:
-            return _rms_norm(x, weight, eps, weight_offset)
+            return (_rms_norm.traced if is_compiling() else _rms_norm.direct)(x, weight, eps, weight_offset)
         except NotImplementedError:
             return reference.instead(reference.rms_norm, x, weight, eps, weight_offset)
-    _rms_norm_out(out, x, weight, eps, weight_offset)
+    (_rms_norm_out.traced if is_compiling() else _rms_norm_out.direct)(out, x, weight, eps, weight_offset)
     return out
 
 
@@ -74,7 +89,8 @@ def fused_add_rms_norm(
     Returns:
         ``(x, residual)``, the tensors that were passed.
     """
-    _fused_add_rms_norm(x, residual, weight, eps, weight_offset)
+    call = _fused_add_rms_norm.traced if is_compiling() else _fused_add_rms_norm.direct
+    call(x, residual, weight, eps, weight_offset)
     return x, residual
 
 
@@ -92,10 +108,10 @@ def silu_and_mul(x: Tensor, *, out: Optional[Tensor] = None) -> Tensor:
     """
     if out is None:
         try:
-            return _silu_and_mul(x)
+            return (_silu_and_mul.traced if is_compiling() else _silu_and_mul.direct)(x)
         except NotImplementedError:
             return reference.instead(reference.silu_and_mul, x)
-    _silu_and_mul_out(out, x)
+    (_silu_and_mul_out.traced if is_compiling() else _silu_and_mul_out.direct)(out, x)
     return out
 
 
@@ -113,10 +129,10 @@ def gelu_tanh_and_mul(x: Tensor, *, out: Optional[Tensor] = None) -> Tensor:
     """
     if out is None:
         try:
-            return _gelu_tanh_and_mul(x)
+            return (_gelu_tanh_and_mul.traced if is_compiling() else _gelu_tanh_and_mul.direct)(x)
         except NotImplementedError:
             return reference.instead(reference.gelu_tanh_and_mul, x)
-    _gelu_tanh_and_mul_out(out, x)
+    (_gelu_tanh_and_mul_out.traced if is_compiling() else _gelu_tanh_and_mul_out.direct)(out, x)
     return out
 
 
@@ -145,7 +161,8 @@ def rotary_embedding(
 
     Source: Su et al., https://arxiv.org/abs/2104.09864
     """
-    _rotary_embedding(positions, q, k, cos_sin_cache, rotary_dim, interleaved)
+    call = _rotary_embedding.traced if is_compiling() else _rotary_embedding.direct
+    call(positions, q, k, cos_sin_cache, rotary_dim, interleaved)
     return q, k
 
 
@@ -177,9 +194,8 @@ def qk_norm_rope(
     Returns:
         ``(q, k)``, the tensors that were passed.
     """
-    _qk_norm_rope(
-        positions, q, k, q_weight, k_weight, eps, weight_offset, cos_sin_cache, rotary_dim, interleaved
-    )
+    call = _qk_norm_rope.traced if is_compiling() else _qk_norm_rope.direct
+    call(positions, q, k, q_weight, k_weight, eps, weight_offset, cos_sin_cache, rotary_dim, interleaved)
     return q, k
 
 
