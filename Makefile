@@ -12,7 +12,7 @@ export GOFLAGS  ?= -trimpath
 
 GO_FILES := $(shell find . -name '*.go' -not -path './.*' 2>/dev/null) go.mod go.sum
 
-.PHONY: all demo test test-all test-go test-python lint vuln venv bench clean
+.PHONY: all demo kernel test test-all test-go test-python lint vuln venv bench clean
 
 all: bin/thoxbuild
 
@@ -32,10 +32,14 @@ $(VENV)/.stamp: tests/requirements.txt
 demo: bin/thoxbuild venv
 	@tests/demo/demo.sh
 
-test: lint test-go test-python
+test: lint kernel test-go test-python
+
+# The variant that the tests load; it also fetches the compilers that the scripts use.
+kernel: bin/thoxbuild
+	bin/thoxbuild build --variant "torch213-cxx11-cpu-$$(uname -m)-linux"
 
 # Go tests: units, scripts, the real Python clients, real peers where they are installed.
-test-go: bin/thoxbuild venv
+test-go: kernel venv
 	go test ./...
 
 # The kernel suite against the built and published variant, on every unit that this machine has.

@@ -17,7 +17,7 @@ func Available(_ context.Context, n matrix.Need) error {
 	switch n.Tool {
 	case matrix.ZigCXX:
 		if runtime.GOOS != "linux" {
-			return fmt.Errorf("Linux variants take the C++ library of a Linux machine's g++; this is %s", runtime.GOOS)
+			return fmt.Errorf("this is %s, and Linux variants take the C++ library of a Linux machine's g++", runtime.GOOS)
 		}
 		_, err := findHostCXX("/", n.Target.Arch)
 		if e := (*Error)(nil); errors.As(err, &e) {

@@ -16,6 +16,13 @@ func (s *Store) pin(ctx context.Context, key, project string, choose func([]Dist
 	if p, ok := s.opts.Lock.get(key); ok {
 		return p, nil
 	}
+	if s.opts.Offline {
+		// Another workspace's build may have fetched it.
+		if p, ok := s.pins.get(key); ok {
+			s.opts.Lock.put(p)
+			return p, nil
+		}
+	}
 	dists, err := s.index.project(ctx, project)
 	if err != nil {
 		return Package{}, err
@@ -30,6 +37,8 @@ func (s *Store) pin(ctx context.Context, key, project string, choose func([]Dist
 	}
 	p := Package{Key: key, Project: project, Version: version, File: d.File, SHA256: d.SHA256, Size: d.Size}
 	s.opts.Lock.put(p)
+	s.pins.put(p)
+	_ = s.pins.Save(s.pinsPath()) // a memo for --offline; without it the network is asked again
 	return p, nil
 }
 

@@ -49,7 +49,10 @@ type Store struct {
 	dir   string
 	opts  Options
 	index *index
+	pins  *Lock // what any workspace pinned last, for --offline
 }
+
+func (s *Store) pinsPath() string { return filepath.Join(s.dir, "locks", "pins.json") }
 
 // Open opens or makes a store.
 func Open(o Options) (*Store, error) {
@@ -79,6 +82,9 @@ func Open(o Options) (*Store, error) {
 			return nil, s.writeError("open the store "+dir, err)
 		}
 	}
+	if s.pins, err = ReadLock(s.pinsPath()); err != nil {
+		s.pins = &Lock{}
+	}
 	return s, nil
 }
 
@@ -107,7 +113,7 @@ func (s *Store) writeError(op string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return &Error{op, err, "free some space, or move the store with --store DIR"}
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
 		return &Error{op, err, "the store must be writable; choose another with --store DIR"}
 	case errors.Is(err, errNoRanges):
 		return &Error{op, err, "a proxy in between may do that; reach the index directly, or use --index-url with one that honours ranges"}

@@ -41,6 +41,10 @@ type hinted struct {
 func (h hinted) Error() string { return h.err.Error() }
 func (h hinted) Unwrap() error { return h.err }
 
+// UserHint is the line that printError shows. Errors of the rooms that know a
+// next step have the same method.
+func (h hinted) UserHint() string { return h.hint }
+
 // withHint attaches a hint line that printError shows under the error.
 func withHint(err error, format string, args ...any) error {
 	if err == nil {
@@ -76,8 +80,8 @@ func printError(s *Streams, ctx context.Context, err error) {
 	}
 	fmt.Fprintf(s.Err, "%s %s\n", s.paint(red, "thoxbuild: error:"), strings.TrimRight(err.Error(), "\n"))
 	for e := err; e != nil; e = errors.Unwrap(e) {
-		if h, ok := e.(hinted); ok {
-			fmt.Fprintf(s.Err, "%s %s\n", s.paint(cyan, "thoxbuild: hint:"), h.hint)
+		if h, ok := e.(interface{ UserHint() string }); ok {
+			fmt.Fprintf(s.Err, "%s %s\n", s.paint(cyan, "thoxbuild: hint:"), h.UserHint())
 		}
 	}
 }

@@ -61,6 +61,7 @@ Exit status: 0 ok, 1 failed, 2 bad usage or configuration, 3 findings,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SuggestionsMinimumDistance = 2
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
@@ -74,10 +75,40 @@ Exit status: 0 ok, 1 failed, 2 bad usage or configuration, 3 findings,
 	f.BoolVar(&g.offline, "offline", false, "use only what the store already holds")
 	f.BoolVarP(&g.verbose, "verbose", "v", false, "say more on stderr")
 	root.AddCommand(commands(g)...)
+	root.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		err := usagef("unknown command %q", args[0])
+		if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+			return withHint(err, "did you mean %q?", near[0])
+		}
+		return withHint(err, "run 'thoxbuild --help' for the commands")
+	}
+	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	for _, c := range root.Commands() {
 		requireKnownVerb(c)
+		usageArgs(c)
 	}
 	return root
+}
+
+// usageArgs makes wrong arguments of a command, and of those below it, usage
+// errors: cobra reports them as plain ones.
+func usageArgs(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		usageArgs(sub)
+	}
+	check := c.Args
+	if check == nil {
+		return
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return withHint(usageError{err}, "usage: %s", c.UseLine())
+		}
+		return nil
+	}
 }
 
 // requireKnownVerb makes a command that only groups verbs refuse unknown ones;

@@ -1,0 +1,50 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/thox-ai/thoxbuild/cmd/thoxbuild/command"
+)
+
+// TestMain lets the scripts run thoxbuild as a command of their own process
+// group: the test binary under that name.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"thoxbuild": func() { os.Exit(command.Main(context.Background(), os.Args[1:], command.OSStreams())) },
+	})
+}
+
+// TestScripts runs what a person would type: tests/script/*.txtar. Each script
+// starts in a folder of its own with an empty store and home.
+func TestScripts(t *testing.T) {
+	root := repoRoot(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
+			e.Setenv("THOXBUILD_STORE", filepath.Join(e.WorkDir, "store"))
+			e.Setenv("ROOT", root)
+			// The tree's own store, with compilers that an earlier build
+			// fetched, for the scripts that compile.
+			e.Setenv("TREE_STORE", filepath.Join(root, ".cache", "store"))
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			switch cond {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "store": // compilers are there, so a build needs no network
+				zig, err := filepath.Glob(filepath.Join(root, ".cache", "store", "tools", "zig-0*"))
+				return len(zig) > 0, err
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+	})
+}
