@@ -57,7 +57,7 @@ THOX_INLINE uint32x4_t bfloat16_bits(Reg a) {
   return vbslq_u32(vceqq_f32(a, a), sum, quiet);
 }
 
-#ifdef __ARM_FEATURE_BF16
+#ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
 
 // Unlike its x86 namesake the instruction rounds subnormal numbers as well.
 THOX_INLINE void lanes_store(BFloat16* p, const Reg (&r)[4]) {
