@@ -3,7 +3,7 @@
 THOXBUILD_KERNEL_DIR names a local build: a kernel project, its build folder or
 one variant. Otherwise THOXBUILD_KERNEL_REPO and THOXBUILD_KERNEL_REVISION name
 a published one, which is downloaded from HF_ENDPOINT by the unmodified
-`kernels` library. With neither, the project's own build folder is used.
+`kernels` library. With neither, what `thoxbuild build` left in build/ is used.
 """
 
 import os
@@ -12,7 +12,7 @@ import pathlib
 import pytest
 import torch
 
-PROJECT = pathlib.Path(__file__).parents[2] / "kernels-src" / "thox-edge-ops"
+WORKSPACE = pathlib.Path(__file__).parents[2]
 
 
 def pytest_addoption(parser):
@@ -28,7 +28,7 @@ def load_kernel(device: str):
     if repo and not os.environ.get("THOXBUILD_KERNEL_DIR"):
         revision = os.environ["THOXBUILD_KERNEL_REVISION"]
         return kernels.get_kernel(repo, revision=revision, backend=backend, trust_remote_code=[repo])
-    path = pathlib.Path(os.environ.get("THOXBUILD_KERNEL_DIR") or PROJECT)
+    path = pathlib.Path(os.environ.get("THOXBUILD_KERNEL_DIR") or WORKSPACE)
     return kernels.get_local_kernel(path, backend=backend)
 
 
@@ -65,5 +65,5 @@ def pytest_configure(config):
 
 def pytest_report_header(config):
     isa = os.environ.get("THOX_EDGE_OPS_CPU_ISA") or "the fastest"
-    source = os.environ.get("THOXBUILD_KERNEL_DIR") or os.environ.get("THOXBUILD_KERNEL_REPO") or PROJECT.name
+    source = os.environ.get("THOXBUILD_KERNEL_DIR") or os.environ.get("THOXBUILD_KERNEL_REPO") or "build/"
     return f"kernel: {source}, device {config.getoption('--device')}, CPU unit: {isa}"
