@@ -68,6 +68,7 @@ func TestEncodeIsTheProtocol(t *testing.T) {
 	if c.EnvironmentVariables[0].Name != "A" || c.EnvironmentVariables[1].Name != "LC_ALL" {
 		t.Errorf("environment is not sorted: %v", c.EnvironmentVariables)
 	}
+	//lint:ignore SA1019 the deprecated field is written for older servers, so it is tested
 	if !proto.Equal(a.Platform, c.Platform) || a.Platform.Properties[0].Name != "OSFamily" {
 		t.Errorf("platform %v", a.Platform)
 	}
