@@ -43,7 +43,7 @@ func (s *Store) torchHeaders(ctx context.Context, torch manifests.Version, arch 
 	if err != nil {
 		return "", err
 	}
-	return s.entry(ctx, fmt.Sprintf("torch-headers-%s-%s-%s", p.Version, arch, p.SHA256[:16]), func(dir string) error {
+	entry, err := s.entry(ctx, fmt.Sprintf("torch-headers-%s-%s-%s", p.Version, arch, p.SHA256[:16]), func(dir string) error {
 		d, err := s.locate(ctx, p)
 		if err != nil {
 			return err
@@ -73,12 +73,31 @@ func (s *Store) torchHeaders(ctx context.Context, torch manifests.Version, arch 
 		if err != nil {
 			return err
 		}
-		p.Record = digest
-		s.opts.Lock.put(p)
+		if err := os.WriteFile(filepath.Join(dir, recordFile), []byte(digest), 0o644); err != nil {
+			return err
+		}
 		s.logf("torch %s: %d headers in %d requests, %.1f MB", p.Version, n, r.Requests, float64(r.Bytes)/1e6)
 		return nil
 	})
+	if err != nil {
+		return "", err
+	}
+	// Whoever made the entry, the lock learns what it was checked against.
+	b, err := os.ReadFile(filepath.Join(s.Real(entry), recordFile))
+	if err != nil {
+		return "", hinted("read "+entry, err, "remove that folder from the store; it will be fetched again")
+	}
+	if p.Record != "" && p.Record != string(b) {
+		return "", hinted("use torch "+p.Version, fmt.Errorf("the store's headers come from a wheel whose RECORD has sha256 %s, toolchain.lock has %s", b, p.Record),
+			"find out which of the two was changed")
+	}
+	p.Record = string(b)
+	s.opts.Lock.put(p)
+	return entry, nil
 }
+
+// recordFile holds, in a headers entry, the sha256 of the wheel's RECORD.
+const recordFile = "record.sha256"
 
 // headerName maps an archive member to its place in the entry, "" to skip it.
 func headerName(name string) string {
