@@ -82,3 +82,48 @@ versions that a resolver of the object picks (target_clones).`,
 libraries merged an AVX2 initialiser into the common one that way. Compile with
 -fno-lto.`,
 }}
+
+var libraryRules = []rule.Info{{
+	ID: "ISA-PROV", Severity: rule.Error,
+	Title: "code above the baseline that no ISA unit accounts for",
+	Explain: `When the objects of a link are known, every function above the baseline in the
+linked file must be a local function or a declared entry of an ISA unit. Bodies
+are compared without what a linker fills in (addresses, relaxed GOT accesses),
+so the file may be stripped. A body that is the COMDAT copy of a unit has
+leaked: baseline callers get it. One that no object has comes from an archive,
+from link-time optimisation, or from a rewritten thread-local access.`,
+}, {
+	ID: "ISA-LOAD", Severity: rule.Error,
+	Title: "code above the baseline runs while the library is loaded",
+	Explain: `The walk starts where a loader calls: DT_INIT, the init and fini arrays, and IFUNC
+resolvers. It follows direct calls and calls through the GOT, and stops at a
+CPU test: a conditional jump whose flags come from cpuid, xgetbv, __cpu_model,
+getauxval and what was stored from them. What it reaches runs on every
+processor that loads the file.
+
+Indirect calls are not followed, so silence is no proof.`,
+}, {
+	ID: "ISA-CALL", Severity: rule.Error,
+	Title: "code above the baseline is reached without a CPU test",
+	Explain: `The walk of ISA-LOAD from the exported functions (an error for a library that
+was built here) and from functions whose address lies in data (a warning: a
+test may have happened in another frame). Whether a test asks for the right
+feature is not decided. For a foreign library this is a note, because some export
+variants for a named processor on purpose.`,
+}, {
+	ID: "ISA-EXPORT", Severity: rule.Warning,
+	Title: "a function above the baseline is exported",
+	Explain: `Other libraries can call it without a test. A weak one may even take the place of
+their own copies when this library is loaded first into the global scope.`,
+}, {
+	ID: "ISA-NOTE", Severity: rule.Error,
+	Title: "the property note asks for more than the baseline",
+	Explain: `GNU_PROPERTY_X86_ISA_1_NEEDED makes glibc 2.33 and later refuse the file on an
+older processor, whatever the code does.`,
+}, {
+	ID: "ISA-COVER", Severity: rule.Warning,
+	Title: "executable bytes that belong to no known function",
+	Explain: `Functions come from the symbol tables and from unwind information. Hand-written
+assembly may have neither; its code above the baseline cannot be attributed.
+Bytes that do not decode are data and are not counted as code.`,
+}}

@@ -185,3 +185,17 @@ func explainAll(fs []rule.Finding) string {
 	}
 	return b.String()
 }
+
+// fileSubject is subject without reading the file into memory.
+func fileSubject(t testing.TB, f *os.File) *rule.Subject {
+	t.Helper()
+	st, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := elffile.New(f, st.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rule.Subject{File: f.Name(), Name: filepath.Base(f.Name()), Data: f, Size: st.Size(), ELF: e}
+}

@@ -11,6 +11,7 @@ import (
 func Passes() []rule.Pass {
 	return []rule.Pass{
 		{Name: "isa-object", Rules: objectRules, Run: runObject, Slow: true},
+		{Name: "isa-library", Rules: libraryRules, Run: runLibrary, Slow: true},
 	}
 }
 
@@ -19,4 +20,11 @@ func runObject(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.Fi
 		return nil, nil
 	}
 	return checkObject(ctx, s, o)
+}
+
+func runLibrary(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.Finding, error) {
+	if s.ELF == nil || s.ELF.Type != elf.ET_DYN && s.ELF.Type != elf.ET_EXEC {
+		return nil, nil
+	}
+	return checkLibrary(ctx, s, o)
 }

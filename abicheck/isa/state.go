@@ -92,6 +92,7 @@ func (w *walker) findState() {
 		}
 		w.evid = evid
 		w.memo = map[walkKey]*summary{}
+		w.plain, w.nearTo = map[int]*links{}, map[nearKey]bool{}
 		for i := range refs {
 			r := &refs[i]
 			near := evid[r.fn]
@@ -130,6 +131,7 @@ func (w *walker) findState() {
 	// Callers of functions that test are candidates too: their result may be
 	// a test. They are known by the calls that a walk sees.
 	w.memo = map[walkKey]*summary{}
+	w.plain, w.nearTo = map[int]*links{}, map[nearKey]bool{}
 }
 
 // refs collects what function i does with data.

@@ -26,3 +26,7 @@ func brief(names []string, n int) string {
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }
+
+func itoa(n int) string { return fmt.Sprint(n) }
+
+func hex(n uint64) string { return fmt.Sprintf("0x%x", n) }

@@ -21,6 +21,7 @@ type walker struct {
 	memo   map[walkKey]*summary
 	graphs map[int]*flowGraph
 	plain  map[int]*links
+	nearTo map[nearKey]bool
 	store  func(addr uint64) // told where a tainted value is stored
 }
 
@@ -54,7 +55,7 @@ type link struct {
 const maxHits = 24
 
 func newWalker(im *image, t *target, unit bool) *walker {
-	w := &walker{im: im, t: t, unit: unit, memo: map[walkKey]*summary{}, graphs: map[int]*flowGraph{}, plain: map[int]*links{}, evid: map[int]bool{}}
+	w := &walker{im: im, t: t, unit: unit, memo: map[walkKey]*summary{}, graphs: map[int]*flowGraph{}, plain: map[int]*links{}, nearTo: map[nearKey]bool{}, evid: map[int]bool{}}
 	if im.machine == machineX86 {
 		w.findState()
 	} else {
@@ -92,20 +93,26 @@ func (w *walker) links(fn int) *links {
 	return l
 }
 
+type nearKey struct{ fn, depth int }
+
 // near reports whether fn, or what it calls within depth calls, asks the CPU.
 func (w *walker) near(fn, depth int) bool {
 	l := w.links(fn)
 	if l.near || w.evid[fn] {
 		return true
 	}
-	if depth > 0 && len(l.calls) <= 64 {
-		for _, c := range l.calls {
-			if w.im.fns[c].insns <= maxSmall && w.near(c, depth-1) {
-				return true
-			}
-		}
+	if depth == 0 || len(l.calls) > 64 {
+		return false
 	}
-	return false
+	k := nearKey{fn, depth}
+	if n, ok := w.nearTo[k]; ok {
+		return n
+	}
+	n := slices.ContainsFunc(l.calls, func(c int) bool {
+		return w.im.fns[c].insns <= maxSmall && w.near(c, depth-1)
+	})
+	w.nearTo[k] = n
+	return n
 }
 
 // maxDepth bounds recursion; deeper code is not followed.
@@ -133,7 +140,7 @@ func (w *walker) summary(fn int, ctx uint8, depth int) *summary {
 			s.merge(w.summary(c, 0, depth+1), fn)
 		}
 	} else {
-		x := &explorer{w: w, fn: fn, f: f, depth: depth, out: s, slots: map[int32]uint8{}}
+		x := &explorer{w: w, fn: fn, f: f, depth: depth, out: s, slots: map[int32]uint8{}, tests: map[uint64]*summary{}}
 		st := state{}
 		for i, r := range argRegs {
 			if ctx>>i&1 != 0 {
@@ -186,7 +193,13 @@ type explorer struct {
 	out   *summary
 	slots map[int32]uint8 // stack offset -> bit
 	nest  int
+	tests map[uint64]*summary // what both arms of a test reach, by its address
+	steps int
 }
+
+// maxSteps bounds the instructions that are looked at in one function: a
+// generated dispatcher of that size is not understood, and its walk ends.
+const maxSteps = 1 << 19
 
 const maxStates = 48
 
@@ -221,6 +234,9 @@ func (x *explorer) run(pc uint64, st state, stop uint64, s *summary, push func(u
 	code := w.im.code(f)
 	var in x86.Inst
 	for pc >= f.addr && pc < f.end() && (stop == 0 || pc != stop) {
+		if x.steps++; x.steps > maxSteps {
+			return
+		}
 		if !in.Decode(code[pc-f.addr:]) {
 			return
 		}
@@ -291,7 +307,10 @@ func (x *explorer) test(pc, next, to uint64, st state, s *summary, push func(uin
 		join = g.blocks[ip].lo
 	}
 	st.flags = false
-	if x.nest < 6 {
+	both := x.tests[pc]
+	if both == nil && x.nest < 6 {
+		both = &summary{}
+		x.tests[pc] = both
 		x.nest++
 		var arms [2]summary
 		for i, a := range [2]uint64{next, to} {
@@ -307,10 +326,16 @@ func (x *explorer) test(pc, next, to uint64, st state, s *summary, push func(uin
 		x.nest--
 		for a, h := range arms[0].hits {
 			if _, ok := arms[1].hits[a]; ok {
-				s.add(h)
+				both.add(h)
 			}
 		}
-		s.ret = s.ret || arms[0].ret || arms[1].ret
+		both.ret = arms[0].ret || arms[1].ret
+	}
+	if both != nil {
+		for _, h := range both.hits {
+			s.add(h)
+		}
+		s.ret = s.ret || both.ret
 	}
 	// What the arms write depends on the test.
 	x.implicit(g, b, ip, &st)

@@ -1,0 +1,255 @@
+package isa
+
+import (
+	"debug/elf"
+	"slices"
+	"strings"
+
+	"github.com/thox-ai/thoxbuild/abicheck/elffile"
+)
+
+// library is a linked file as an image, with its entry points.
+type library struct {
+	image
+	f        *elffile.File
+	dyn      []elffile.Symbol
+	load     []root // what the loader runs
+	exported []root // what other files can call
+	taken    []root // functions whose address lies in data
+}
+
+// root is a place where control enters from outside.
+type root struct {
+	addr uint64
+	why  string // ".init_array[2]", "IFUNC resolver", "exported as foo"
+}
+
+// maxRelr bounds how many packed relocations are read.
+const maxRelr = 1 << 26
+
+// openLibrary reads the code and the entry points of a linked file.
+func openLibrary(f *elffile.File) (*library, error) {
+	l := &library{f: f}
+	l.machine = f.Machine
+	l.slots = map[uint64]slot{}
+	l.imports = map[uint64]string{}
+	if err := l.segments(); err != nil {
+		return nil, err
+	}
+	syms, err := f.Symbols()
+	if err != nil {
+		syms = nil // nothing that runs needs .symtab
+	}
+	if l.dyn, err = f.DynSymbols(); err != nil {
+		return nil, err
+	}
+	if err := l.discover(syms); err != nil {
+		return nil, err
+	}
+	if err := l.pointers(); err != nil {
+		return nil, err
+	}
+	for i := range l.dyn {
+		s := &l.dyn[i]
+		if s.Undefined() || s.Bind == elf.STB_LOCAL || s.Type != elf.STT_FUNC {
+			continue
+		}
+		l.exported = append(l.exported, root{s.Value, "exported as " + label(s.Name)})
+	}
+	return l, nil
+}
+
+// segments reads what is executable: sections where the file has headers,
+// else segments.
+func (l *library) segments() error {
+	var rw []span
+	for i := range l.f.Progs {
+		p := &l.f.Progs[i]
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_W != 0 {
+			rw = append(rw, span{p.Vaddr, p.Memsz})
+		}
+	}
+	var ro []span // RELRO is written before any code runs, but for lazy GOT slots
+	for i := range l.f.Sections {
+		switch s := &l.f.Sections[i]; s.Name {
+		case ".got", ".got.plt", ".data.rel.ro", ".dynamic", ".init_array", ".fini_array":
+			ro = append(ro, span{s.Addr, s.Size})
+		}
+	}
+	l.writable = func(a uint64) bool {
+		in := func(s span) bool { return a-s.addr < s.size }
+		return slices.ContainsFunc(rw, in) && !slices.ContainsFunc(ro, in)
+	}
+	for i := range l.f.Sections {
+		s := &l.f.Sections[i]
+		if s.Flags&(elf.SHF_ALLOC|elf.SHF_EXECINSTR) != elf.SHF_ALLOC|elf.SHF_EXECINSTR || s.Type == elf.SHT_NOBITS || s.Size == 0 {
+			continue
+		}
+		b, err := l.f.Data(s)
+		if err != nil {
+			return err
+		}
+		l.text = append(l.text, segment{addr: s.Addr, bytes: b, name: s.Name, index: i})
+	}
+	if len(l.text) == 0 {
+		for i := range l.f.Progs {
+			p := &l.f.Progs[i]
+			if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || p.Filesz == 0 || p.Filesz > uint64(l.f.Size()) {
+				continue
+			}
+			b := make([]byte, p.Filesz)
+			if err := l.f.ReadAddr(b, p.Vaddr); err != nil {
+				return err
+			}
+			l.text = append(l.text, segment{addr: p.Vaddr, bytes: b, name: "segment", index: -1})
+		}
+	}
+	slices.SortFunc(l.text, func(a, b segment) int {
+		if a.addr < b.addr {
+			return -1
+		}
+		return 1
+	})
+	return nil
+}
+
+// discover finds functions: symbols, unwind ranges, and the edges that the
+// linker made (PLT stubs are resolved on demand).
+func (l *library) discover(syms []elffile.Symbol) error {
+	var starts []function
+	add := func(i int32, s *elffile.Symbol, dyn bool) {
+		if s.Undefined() || s.Type != elf.STT_FUNC && s.Type != elf.STT_GNU_IFUNC && !(s.Type == elf.STT_NOTYPE && s.Bind != elf.STB_LOCAL) {
+			return
+		}
+		seg := l.segmentAt(s.Value)
+		if seg < 0 {
+			return
+		}
+		starts = append(starts, function{addr: s.Value, size: s.Size, name: s.Name, seg: int32(seg), sym: i, group: -1,
+			bind: s.Bind, typ: s.Type, vis: s.Vis, dyn: dyn})
+	}
+	for _, t := range []struct {
+		syms []elffile.Symbol
+		dyn  bool
+	}{{l.dyn, true}, {syms, false}} {
+		for i := range t.syms {
+			s := &t.syms[i]
+			add(int32(i), s, t.dyn)
+			if s.Type == elf.STT_GNU_IFUNC && !s.Undefined() {
+				l.load = append(l.load, root{s.Value, "IFUNC resolver of " + label(s.Name)})
+			}
+			if !s.Undefined() && s.Type == elf.STT_OBJECT && stateName(s.Name) {
+				l.state = append(l.state, dataSym{s.Name, s.Value, max(s.Size, 4)})
+			}
+		}
+	}
+	fr, err := frames(l.f)
+	if err != nil {
+		return err
+	}
+	for _, s := range fr {
+		if seg := l.segmentAt(s.addr); seg >= 0 && !strings.HasPrefix(l.text[seg].name, ".plt") {
+			starts = append(starts, function{addr: s.addr, size: s.size, seg: int32(seg), sym: -1, group: -1, typ: elf.STT_FUNC})
+		}
+	}
+	l.cut(starts)
+	return nil
+}
+
+// pointers reads what the loader writes: GOT slots, initialisers, callbacks.
+func (l *library) pointers() error {
+	d, err := l.f.Dynamic()
+	if err != nil {
+		return err
+	}
+	rel, err := l.f.DynRelocs()
+	if err != nil {
+		return err
+	}
+	arch := l.machine == machineX86
+	for _, r := range rel {
+		var s *elffile.Symbol
+		if int(r.Symbol) < len(l.dyn) && r.Symbol != 0 {
+			s = &l.dyn[r.Symbol]
+		}
+		switch t := r.Type; {
+		case arch && (t == uint32(elf.R_X86_64_GLOB_DAT) || t == uint32(elf.R_X86_64_JMP_SLOT) || t == uint32(elf.R_X86_64_64)),
+			!arch && (t == uint32(elf.R_AARCH64_GLOB_DAT) || t == uint32(elf.R_AARCH64_JUMP_SLOT) || t == uint32(elf.R_AARCH64_ABS64)):
+			if s == nil {
+				continue
+			}
+			if s.Undefined() {
+				l.slots[r.Offset] = slot{name: s.Name}
+			} else {
+				l.point(r.Offset, s.Value+uint64(r.Addend))
+			}
+		case arch && t == uint32(elf.R_X86_64_RELATIVE), !arch && t == uint32(elf.R_AARCH64_RELATIVE):
+			l.point(r.Offset, uint64(r.Addend))
+		case arch && t == uint32(elf.R_X86_64_IRELATIVE), !arch && t == uint32(elf.R_AARCH64_IRELATIVE):
+			l.load = append(l.load, root{uint64(r.Addend), "IFUNC resolver"})
+		}
+	}
+	relr, err := l.f.Relr(maxRelr)
+	if err != nil {
+		return err
+	}
+	for _, a := range relr {
+		if v, ok := l.word(a); ok {
+			l.point(a, v)
+		}
+	}
+	if d == nil {
+		return nil
+	}
+	for _, t := range []struct {
+		tag elf.DynTag
+		why string
+	}{{elf.DT_INIT, "DT_INIT"}, {elf.DT_FINI, "DT_FINI"}} {
+		if v, ok := d.Value(t.tag); ok && v != 0 {
+			l.load = append(l.load, root{v, t.why})
+		}
+	}
+	for _, t := range []struct {
+		tag, size elf.DynTag
+		why       string
+	}{{elf.DT_PREINIT_ARRAY, elf.DT_PREINIT_ARRAYSZ, ".preinit_array"}, {elf.DT_INIT_ARRAY, elf.DT_INIT_ARRAYSZ, ".init_array"}, {elf.DT_FINI_ARRAY, elf.DT_FINI_ARRAYSZ, ".fini_array"}} {
+		at, ok := d.Value(t.tag)
+		n, ok2 := d.Value(t.size)
+		if !ok || !ok2 || n > uint64(l.f.Size()) {
+			continue
+		}
+		for i := range n / 8 {
+			to := l.slots[at+8*i].addr
+			if to == 0 {
+				to, _ = l.word(at + 8*i)
+			}
+			if to != 0 && to != ^uint64(0) {
+				l.load = append(l.load, root{to, t.why + "[" + itoa(int(i)) + "]"})
+			}
+		}
+	}
+	return nil
+}
+
+// point records that the loader makes the word at place point at to.
+func (l *library) point(place, to uint64) {
+	l.slots[place] = slot{addr: to}
+	if l.segmentAt(to) < 0 {
+		return
+	}
+	if i := l.at(to); i >= 0 && l.fns[i].addr == to {
+		l.taken = append(l.taken, root{to, "its address is in data at " + hex(place)})
+	}
+}
+
+func (l *library) word(addr uint64) (uint64, bool) {
+	var b [8]byte
+	if err := l.f.ReadAddr(b[:], addr); err != nil {
+		return 0, false
+	}
+	var v uint64
+	for i := range b {
+		v |= uint64(b[i]) << (8 * i)
+	}
+	return v, true
+}
