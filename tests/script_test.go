@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	root := repoRoot(t)
 	testscript.Run(t, testscript.Params{
-		Dir: "script",
+		Dir:  "script",
+		Cmds: hubCommands(),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))

@@ -58,6 +58,8 @@ type Result struct {
 	Revision string                 `json:"revision"`
 	Variants map[string]lock.Digest `json:"variants"`
 	Sent     int64                  `json:"bytes_sent"`
+	// Pushed names variants that the tag did not have in this form.
+	Pushed []string `json:"pushed"`
 	// Kept names variants of the tag that this push left as they were.
 	Kept []string `json:"kept"`
 }
@@ -127,7 +129,7 @@ func (p *push) round(ctx context.Context) (*Result, error) {
 	if err := p.unseen(old); err != nil {
 		return nil, err
 	}
-	res := &Result{Repo: p.o.Target.LockName(), Tag: p.o.Target.Tag, Variants: map[string]lock.Digest{}, Kept: []string{}}
+	res := &Result{Repo: p.o.Target.LockName(), Tag: p.o.Target.Tag, Variants: map[string]lock.Digest{}, Pushed: []string{}, Kept: []string{}}
 	next := &v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Annotations: map[string]string{
 		AnnotationName:    p.o.Bundle.Variants[0].Metadata.Name,
 		AnnotationVersion: strconv.Itoa(p.o.Bundle.Variants[0].Metadata.Version),
@@ -142,6 +144,7 @@ func (p *push) round(ctx context.Context) (*Result, error) {
 			descs[i] = d
 			continue
 		}
+		res.Pushed = append(res.Pushed, v.Name)
 		if b, ok := p.built[v.Name]; ok {
 			images[i], descs[i] = b.img, b.desc
 			continue

@@ -11,6 +11,17 @@ import (
 	"github.com/thox-ai/thoxbuild/manifests"
 )
 
+// Prepare reads and hashes the bundle that the options name and passes it
+// through every gate. It reaches no network, so it serves publishers to other
+// places too. What the gates refuse is an error that holds bundle.Problems.
+func Prepare(ctx context.Context, o Options) (*bundle.Bundle, error) {
+	b, err := bundle.Read(ctx, o.Dir, bundle.Options{Variants: o.Variants, Parallel: o.Parallel, Card: o.Card, Benchmarks: o.Benchmarks})
+	if err != nil {
+		return nil, err
+	}
+	return b, checkBundle(ctx, b, o)
+}
+
 // checkBundle runs this package's gates and then the caller's. It lists
 // everything that is wrong.
 func checkBundle(ctx context.Context, b *bundle.Bundle, o Options) error {

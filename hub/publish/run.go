@@ -66,11 +66,7 @@ func open(ctx context.Context, o Options) (*session, error) {
 	}
 	s := &session{repo: repo, meter: newMeter(o.Progress), advice: map[string]client.Advice{}, stored: map[string]bool{}}
 	s.meter.phase("hash", 0)
-	s.bundle, err = bundle.Read(ctx, o.Dir, bundle.Options{Variants: o.Variants, Parallel: o.Parallel, Card: o.Card, Benchmarks: o.Benchmarks})
-	if err != nil {
-		return nil, err
-	}
-	if err := checkBundle(ctx, s.bundle, o); err != nil {
+	if s.bundle, err = Prepare(ctx, o); err != nil {
 		return nil, err
 	}
 	s.branch = o.Branch

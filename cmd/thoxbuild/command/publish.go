@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -17,24 +18,31 @@ import (
 	"github.com/thox-ai/thoxbuild/hub/bundle"
 	"github.com/thox-ai/thoxbuild/hub/client"
 	"github.com/thox-ai/thoxbuild/hub/lock"
+	"github.com/thox-ai/thoxbuild/hub/oci"
 	"github.com/thox-ai/thoxbuild/hub/publish"
+	"github.com/thox-ai/thoxbuild/hub/source"
 	"github.com/thox-ai/thoxbuild/manifests"
 	"github.com/thox-ai/thoxbuild/matrix"
 )
 
 func newPublish(g *globals) *cobra.Command {
 	var o publish.Options
-	var kernel, lockFile, jsonPath, repoType string
+	var kernel, lockFile, jsonPath, repoType, to, mountFrom string
 	c := &cobra.Command{
 		Use:   "publish",
-		Short: "Publish the built variants to a Hub and pin the revision",
+		Short: "Publish the built variants to a Hub or a registry and pin the revision",
 		Long: `Publish checks the variants in build/, sends what the Hub does not have, and
 commits them to branch v<version>. It prints the revision and records it, with
 a digest of each variant, in thoxbuild.lock. Nothing is published when a check
 finds an error, whatever flag is given.
 
-The endpoint is HF_ENDPOINT, the token HF_TOKEN or huggingface_hub's file.`,
+The endpoint is HF_ENDPOINT, the token HF_TOKEN or huggingface_hub's file. With
+--to oci://HOST/REPO[:TAG] the variants go to a registry, as an image index
+under the tag (default v<version>), with the credentials of 'docker login'.
+
+Exit status 3 means that a check refused the variants.`,
 		Example: `  $ thoxbuild publish --repo thox-ai/thox-edge-ops
+  $ thoxbuild publish --to oci://registry.example.org/thox-ai/thox-edge-ops
   $ thoxbuild publish --dry-run --partial`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -50,44 +58,63 @@ The endpoint is HF_ENDPOINT, the token HF_TOKEN or huggingface_hub's file.`,
 			if o.Dir == "" {
 				o.Dir = outDir(p, k, "")
 			}
-			if o.Repo == "" {
+			if to == "" && o.Repo == "" && o.Endpoint == "" {
+				to = p.Workspace.Publish.To
+			}
+			registry := strings.HasPrefix(to, oci.Scheme)
+			if to != "" && !registry {
+				o.Endpoint = firstOf(o.Endpoint, to)
+			}
+			if o.Repo == "" && !registry {
 				o.Repo = firstOf(p.Workspace.Publish.Repo, k.General.Hub.RepoID)
 			}
-			if o.Repo == "" {
+			if o.Repo == "" && !registry {
 				return withHint(usagef("no repository to publish to"), "give --repo NAMESPACE/NAME, or set [publish] repo in build.toml")
 			}
 			if o.RepoType, err = parseRepoType(repoType); err != nil {
-				return err
-			}
-			if o.Endpoint == "" {
-				o.Endpoint = client.DefaultEndpoint(os.Getenv)
-			}
-			if o.Branch == "" {
-				o.Branch = k.General.Hub.Branch
-			}
-			if o.Token, _, err = client.DiscoverToken(ctx, o.Endpoint, os.Getenv); err != nil {
 				return err
 			}
 			if o.Required, err = requiredNames(p, k); err != nil {
 				return err
 			}
 			if o.Card == "" {
-				if card := filepath.Join(k.Dir, "CARD.md"); fileExists(card) {
-					o.Card = card
+				if err := renderCard(k, o.Repo, o.Dir); err != nil {
+					return err
 				}
 			}
 			o.Gates = append(o.Gates, abiGate)
 			o.Progress = publishProgress(g.streams)
 			o.Log = g.streams.notef
-			res, err := publish.Run(ctx, o)
-			if err != nil {
+			lockPath := firstOf(lockFile, filepath.Join(p.Workspace.Dir, lock.FileName))
+			if err := lockWritable(lockPath, o.DryRun); err != nil {
 				return err
 			}
-			return finishPublish(ctx, g.streams, o, res, firstOf(lockFile, filepath.Join(p.Workspace.Dir, lock.FileName)), jsonPath)
+			if registry {
+				if err := hubOnly(c, to); err != nil {
+					return err
+				}
+				return publishOCI(ctx, g.streams, o, to, mountFrom, lockPath, jsonPath)
+			}
+			if mountFrom != "" {
+				return usagef("--mount-from is for registries only")
+			}
+			if o.Branch == "" {
+				o.Branch = k.General.Hub.Branch
+			}
+			if o.Client, err = g.hubClient(ctx, o.Endpoint); err != nil {
+				return err
+			}
+			res, err := publish.Run(ctx, o)
+			if err != nil {
+				return gateError(err)
+			}
+			return finishPublish(ctx, g.streams, o, res, lockPath, jsonPath)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.Repo, "repo", "", "repository, `NAMESPACE/NAME`")
+	f.StringVar(&to, "to", "", "oci://HOST/REPO[:TAG] of a registry, or a Hub's `ADDRESS` (default [publish] to)")
+	f.StringVar(&mountFrom, "mount-from", "", "`REPO` of the same registry that may have the layers already")
 	f.StringVar(&repoType, "repo-type", "kernel", "kernel or model")
 	f.StringVar(&o.Endpoint, "endpoint", "", "the Hub's address (default $HF_ENDPOINT)")
 	f.StringVar(&o.Dir, "dir", "", "folder of the variants (default build/ beside build.toml)")
@@ -119,29 +146,26 @@ func finishPublish(ctx context.Context, s *Streams, o publish.Options, res *publ
 		if err != nil {
 			return usageError{err}
 		}
-		entry := lock.Kernel{Repo: res.Repo, Type: o.RepoType, Branch: res.Branch, Revision: res.Revision,
-			Published: published, Variants: res.Variants}
+		entry := res.Pin(o.RepoType, published)
 		err = lock.Update(ctx, lockPath, func(f *lock.File) error {
-			f.Set(entry, func(string) bool { return false })
-			return nil
+			old, err := f.Find(entry.Repo, entry.Branch)
+			if err != nil || len(filter(sortedNames(old.Variants), func(n string) bool { return entry.Variants[n] == "" })) == 0 {
+				f.Set(entry, nil)
+				return nil
+			}
+			// Pins of variants that this publish left alone stay, as long as
+			// the new revision holds them.
+			there, err := variantsAt(ctx, o.Client, o.RepoType, entry.Repo, entry.Revision)
+			f.Set(entry, func(name string) bool { return there[name] })
+			return err
 		})
 		if err != nil {
 			return withHint(fmt.Errorf("published %s, but the lock file was not written: %w", res.Revision, err),
 				"mend %s and publish again: nothing will be sent twice", lockPath)
 		}
 	}
-	switch jsonPath {
-	case "":
-	case "-":
-		return printJSON(s.Out, res)
-	default:
-		var b bytes.Buffer
-		if err := printJSON(&b, res); err != nil {
-			return err
-		}
-		if err := renameio.WriteFile(jsonPath, b.Bytes(), 0o644); err != nil {
-			return err
-		}
+	if err := writeJSON(s, jsonPath, res); err != nil || jsonPath == "-" {
+		return err
 	}
 	for _, name := range sortedNames(res.Variants) {
 		s.notef("%s %s", name, s.paint(faint, string(res.Variants[name])))
@@ -161,6 +185,53 @@ func finishPublish(ctx context.Context, s *Streams, o publish.Options, res *publ
 	return nil
 }
 
+// writeJSON writes a result to a file, to stdout for -, or nowhere.
+func writeJSON(s *Streams, path string, v any) error {
+	switch path {
+	case "":
+		return nil
+	case "-":
+		return printJSON(s.Out, v)
+	}
+	var b bytes.Buffer
+	if err := printJSON(&b, v); err != nil {
+		return err
+	}
+	return renameio.WriteFile(path, b.Bytes(), 0o644)
+}
+
+// lockWritable refuses a lock file that could not be updated afterwards,
+// before anything is sent.
+func lockWritable(path string, dryRun bool) error {
+	if _, err := lock.Load(path); err != nil && !dryRun {
+		return withHint(usageError{err}, "restore %s, for example from git", path)
+	}
+	return nil
+}
+
+// variantsAt names the variants of a revision.
+func variantsAt(ctx context.Context, c *client.Client, t client.RepoType, id, revision string) (map[string]bool, error) {
+	src, err := hubSource(ctx, c, t, id, revision)
+	if err != nil {
+		return nil, err
+	}
+	files, err := src.Files(ctx)
+	there := map[string]bool{}
+	for name := range source.Variants(files) {
+		there[name] = true
+	}
+	return there, err
+}
+
+// gateError gives what the gates found its exit code; the text lists it.
+func gateError(err error) error {
+	var problems bundle.Problems
+	if errors.As(err, &problems) {
+		return findingsError{err.Error()}
+	}
+	return err
+}
+
 // abiGate refuses a bundle in which abicheck finds an error.
 func abiGate(ctx context.Context, b *bundle.Bundle) error {
 	var paths []string
@@ -178,7 +249,7 @@ func abiGate(ctx context.Context, b *bundle.Bundle) error {
 	if err := r.Text(&text, report.TextOptions{}); err != nil {
 		return err
 	}
-	return findingsError{fmt.Sprintf("nothing was published: abicheck found errors\n%s", text.String())}
+	return fmt.Errorf("abicheck found errors\n%s", text.String())
 }
 
 // requiredNames are the required variants that this kernel's own manifest
@@ -260,9 +331,4 @@ func firstOf(list ...string) string {
 		}
 	}
 	return ""
-}
-
-func fileExists(p string) bool {
-	_, err := os.Stat(p)
-	return !errors.Is(err, os.ErrNotExist)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/thox-ai/thoxbuild/hub/client"
 	"github.com/thox-ai/thoxbuild/hub/lock"
+	"github.com/thox-ai/thoxbuild/hub/oci"
 	"github.com/thox-ai/thoxbuild/hub/source"
 )
 
@@ -36,6 +37,41 @@ func locked(f *lock.File, repo, branch, path string) (*lock.Kernel, error) {
 		return nil, withHint(usageError{err}, "'thoxbuild publish' or 'thoxbuild lock' writes entries to %s", path)
 	}
 	return k, nil
+}
+
+// lockName is the name under which a lock pins a repository.
+func lockName(id string) string {
+	if t, err := oci.ParseTarget(id); err == nil {
+		return t.LockName()
+	}
+	return id
+}
+
+// lockEntry finds what to hold a repository against: the entry for this very
+// revision, branch or tag, else the only one for the repository, so that a
+// revision other than the locked one is noticed. A revision of a repository
+// that the lock does not name is held against its own digests only.
+func lockEntry(f *lock.File, id, revision, path string) (*lock.Kernel, error) {
+	name := lockName(id)
+	if t, err := oci.ParseTarget(id); err == nil {
+		revision = firstOf(revision, t.Digest, t.Tag)
+	}
+	if revision == "" {
+		return locked(f, name, "", path)
+	}
+	same := filter(f.Kernels, func(k lock.Kernel) bool { return k.Repo == name })
+	for i, k := range same {
+		if k.Revision == revision || k.Branch == revision {
+			return &same[i], nil
+		}
+	}
+	if len(same) == 1 {
+		return &same[0], nil
+	}
+	if len(same) > 1 {
+		return nil, usagef("%s pins several branches of %s, but not %s", path, name, revision)
+	}
+	return nil, nil
 }
 
 // hubSource is a repository at a revision; a branch or tag is resolved to its

@@ -4,22 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thox-ai/thoxbuild/hub/client"
 	"github.com/thox-ai/thoxbuild/hub/lock"
+	"github.com/thox-ai/thoxbuild/hub/oci"
 	"github.com/thox-ai/thoxbuild/hub/source"
 	"github.com/thox-ai/thoxbuild/hub/verify"
 	"github.com/thox-ai/thoxbuild/manifests"
 )
 
 func newVerify(g *globals) *cobra.Command {
-	var endpoint, lockFile, kernelsLock, repoType, dir, cache string
+	var endpoint, lockFile, kernelsLock, repoType, dir, cache, as string
 	var o verify.Options
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "verify [REPO[@REVISION]]",
+		Use:   "verify [REPO[@REVISION] | oci://HOST/REPO[:TAG]]",
 		Short: "Hold a revision, a folder or an installed cache against the lock and the digests",
 		Long: `Verify reads every file of a published revision and compares it with the digests
 in thoxbuild.lock and in each variant's metadata.json. Every difference is
@@ -28,6 +30,7 @@ variant that was added later.
 
 Exit status 3 means that something differs.`,
 		Example: `  $ thoxbuild verify                             # what thoxbuild.lock pins, on the Hub
+  $ thoxbuild verify oci://registry.example.org/thox-ai/thox-edge-ops:v1
   $ thoxbuild verify --dir build
   $ thoxbuild verify --cache ~/.cache/huggingface/hub thox-ai/thox-edge-ops`,
 		Args: cobra.MaximumNArgs(1),
@@ -48,13 +51,15 @@ Exit status 3 means that something differs.`,
 			case err != nil && (len(args) == 0 && dir == "" || !errors.Is(err, os.ErrNotExist)):
 				return withHint(usageError{err}, "name a revision, or give the lock with --lock FILE")
 			}
-			if f != nil && (id != "" || dir != "" || len(f.Kernels) > 0) {
-				if o.Lock, err = locked(f, id, "", lockFile); err != nil && revision == "" && dir == "" {
+			if f != nil && (id != "" || len(f.Kernels) > 0) {
+				if o.Lock, err = lockEntry(f, id, revision, lockFile); err != nil {
 					return err
 				}
 			}
 			if o.Lock != nil {
-				id = o.Lock.Repo
+				if id == "" {
+					id = o.Lock.Repo
+				}
 				if o.Lock.Type != "" {
 					t = o.Lock.Type
 				}
@@ -73,12 +78,24 @@ Exit status 3 means that something differs.`,
 			case dir != "":
 				src, err = source.OpenFolder(dir)
 			case cache != "":
-				repo, perr := client.ParseRepo(t, id)
-				if perr != nil {
-					return usageError{perr}
-				}
 				o.Installed = true
-				src, err = source.OpenCache(cache, repo, firstOf(revision, lockedRevision(o.Lock)))
+				src, err = openCache(cache, t, id, firstOf(revision, lockedRevision(o.Lock)), as)
+			case strings.HasPrefix(id, oci.Scheme):
+				target, terr := registryTarget(id, revision)
+				if terr != nil {
+					return terr
+				}
+				if target.Tag == "" && target.Digest == "" {
+					if target.Digest = lockedRevision(o.Lock); target.Digest == "" {
+						return usagef("no revision to verify: give a tag, a digest, or a lock that pins one")
+					}
+				}
+				image, oerr := oci.Open(ctx, target, oci.Access{Log: g.streams.notef}, o.Variants...)
+				if oerr != nil {
+					return oerr
+				}
+				defer image.Close()
+				src = image
 			default:
 				hc, cerr := g.hubClient(ctx, endpoint)
 				if cerr != nil {
@@ -119,9 +136,40 @@ Exit status 3 means that something differs.`,
 	f.StringVar(&repoType, "repo-type", "kernel", "kernel or model")
 	f.StringVar(&dir, "dir", "", "verify the variants in a folder")
 	f.StringVar(&cache, "cache", "", "verify what is installed in a Hub cache folder")
+	f.StringVar(&as, "as", "", "`NAMESPACE/NAME` in the cache of a kernel from a registry (default the end of its path)")
 	f.StringSliceVar(&o.Variants, "variant", nil, "only these variants")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return c
+}
+
+// openCache finds an installed revision. A cache knows an image, whose digest
+// is longer than a commit's, by the start of that digest.
+func openCache(cache string, t client.RepoType, id, revision, as string) (*source.Folder, error) {
+	if !strings.HasPrefix(id, oci.Scheme) {
+		repo, err := client.ParseRepo(t, id)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return source.OpenCache(cache, repo, revision)
+	}
+	target, err := registryTarget(id, "")
+	if err != nil {
+		return nil, err
+	}
+	repo, err := registryRepo(target, as)
+	if err != nil {
+		return nil, err
+	}
+	revision = firstOf(target.Digest, target.Tag, revision)
+	hexes, image := strings.CutPrefix(revision, "sha256:")
+	if !image || len(hexes) != 64 {
+		return source.OpenCache(cache, repo, revision)
+	}
+	f, err := source.OpenCache(cache, repo, hexes[:40])
+	if err == nil {
+		f.Commit = revision
+	}
+	return f, err
 }
 
 func lockedRevision(k *lock.Kernel) string {
