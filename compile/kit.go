@@ -24,6 +24,16 @@ func FromKit(k *toolchain.Kit, torch manifests.Version) *Toolset {
 			ts.Torch.Flags = append(ts.Torch.Flags, "-I"+d)
 		}
 	}
+	if c := k.CUDA; c != nil {
+		ts.Device = &DeviceTool{Tool: Tool{c.Compiler.Args, c.Compiler.Env, map[string]string{"cuda": c.Compiler.Fingerprint}}, Dialect: NVCC}
+		if c.Clang {
+			ts.Device.Dialect = ClangCUDA
+		}
+		ts.DeviceHost = &Headers{Fingerprints: map[string]string{"cuda-headers": c.HeadersFingerprint}}
+		for _, d := range c.Includes {
+			ts.DeviceHost.Flags = append(ts.DeviceHost.Flags, "-I"+d)
+		}
+	}
 	if len(k.Link.Args) > 2 {
 		emulation := map[manifests.Arch]string{manifests.X86_64: "elf_x86_64", manifests.AArch64: "aarch64linux"}[k.Platform.Arch]
 		ts.Relocate = &Tool{

@@ -30,10 +30,24 @@ func Available(_ context.Context, n matrix.Need) error {
 		return onPath("hipcc", "ROCm variants need an installed ROCm toolkit")
 	case matrix.ICPX:
 		return onPath("icpx", "XPU variants need an installed oneAPI compiler")
-	case matrix.NVCC, matrix.ClangCUDA:
-		return errors.New("this release of thoxbuild has no CUDA kit yet")
+	case matrix.NVCC:
+		return availableNVCC(n)
+	case matrix.ClangCUDA:
+		return errors.New("this release of thoxbuild has no kit for CUDA 12 yet")
 	}
 	return fmt.Errorf("no driver for %s", n.Tool)
+}
+
+// availableNVCC: the wheels are there for both processors of Linux, whatever
+// the target is.
+func availableNVCC(n matrix.Need) error {
+	switch {
+	case runtime.GOOS != "linux":
+		return fmt.Errorf("nvcc's packages are for Linux; this is %s", runtime.GOOS)
+	case n.Version.Major != 13:
+		return fmt.Errorf("no packages hold nvcc %v; CUDA 13 is the first that they hold", n.Version)
+	}
+	return nil
 }
 
 func onPath(program, why string) error {

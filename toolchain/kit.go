@@ -46,6 +46,8 @@ type Kit struct {
 	TorchCXX Tool
 	// TorchIncludes are torch's include folders, for compilers other than CXX.
 	TorchIncludes []string
+	// CUDA compiles device code; nil for a request without CUDA.
+	CUDA *CUDA
 	// Link makes a shared library.
 	Link Linker
 	// LibstdcxxVersion is the major version of the g++ whose library is used.
@@ -124,7 +126,14 @@ func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
 		CXX:              Tool{base, env, fingerprint("cxx", path.Base(zig), path.Base(cxx), path.Base(overlay), triple)},
 		LibstdcxxVersion: path.Base(cxx),
 	}
-	kit.Link = linker(zig, cxx, stubs, env, r)
+	runtime := ""
+	if r.Compute.Backend == manifests.CUDA {
+		if kit.CUDA, err = s.cuda(ctx, r, kit.CXX); err != nil {
+			return nil, err
+		}
+		runtime = kit.CUDA.runtime
+	}
+	kit.Link = linker(zig, cxx, stubs, runtime, env, r)
 	if r.Torch.IsZero() {
 		return kit, nil
 	}
@@ -142,7 +151,7 @@ func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
 	return kit, nil
 }
 
-func linker(zig, cxx, stubs string, env map[string]string, r Request) Linker {
+func linker(zig, cxx, stubs, cudart string, env map[string]string, r Request) Linker {
 	emulation := map[manifests.Arch]string{manifests.X86_64: "elf_x86_64", manifests.AArch64: "aarch64linux"}[r.Platform.Arch]
 	args := []string{
 		zig + "/zig", "ld.lld", "-m", emulation, "-shared", "--build-id=none", "--gc-sections", "-s",
@@ -158,10 +167,19 @@ func linker(zig, cxx, stubs string, env map[string]string, r Request) Linker {
 	for _, lib := range torchLibraries(r.Compute.Backend) {
 		tail = append(tail, stubs+"/torch/"+lib)
 	}
-	tail = append(tail, "--as-needed", stubs+"/cxx/libstdc++.so.6", stubs+"/cxx/libgcc_s.so.1",
+	tail = append(tail, "--as-needed")
+	parts := []string{"link", path.Base(stubs), path.Base(cxx)}
+	if cudart != "" {
+		// The runtime itself is linked, not its static archive: torch has the
+		// same library loaded, so a kernel shares the current device, the
+		// errors and the captures of the process with torch, and stays small.
+		tail = append(tail, cudart)
+		parts = append(parts, path.Base(path.Dir(path.Dir(cudart))))
+	}
+	tail = append(tail, stubs+"/cxx/libstdc++.so.6", stubs+"/cxx/libgcc_s.so.1",
 		"--exclude-libs", "ALL", cxx+"/lib/libstdc++.a")
 	for _, lib := range glibcStubs {
 		tail = append(tail, stubs+"/glibc/"+lib)
 	}
-	return Linker{Tool: Tool{args, env, fingerprint("link", path.Base(stubs), path.Base(cxx))}, tail: tail}
+	return Linker{Tool: Tool{args, env, fingerprint(parts...)}, tail: tail}
 }

@@ -110,21 +110,26 @@ func threeParts(v string) string {
 // wheelEntry unpacks a whole wheel, or the part that pick chooses.
 func (s *Store) wheelEntry(ctx context.Context, p Package, name string, pick func(string) string) (string, error) {
 	return s.entry(ctx, fmt.Sprintf("%s-%s-%s", name, p.Version, p.SHA256[:16]), func(dir string) error {
-		d, err := s.locate(ctx, p)
-		if err != nil {
-			return err
-		}
-		file, err := s.download(ctx, d)
-		if err != nil {
-			return err
-		}
-		z, err := zip.OpenReader(file)
-		if err != nil {
-			return err
-		}
-		defer z.Close()
-		return unzip(z.File, dir, pick)
+		return s.unpackWheel(ctx, p, dir, pick)
 	})
+}
+
+// unpackWheel fetches a wheel and unpacks what pick chooses of it into dir.
+func (s *Store) unpackWheel(ctx context.Context, p Package, dir string, pick func(string) string) error {
+	d, err := s.locate(ctx, p)
+	if err != nil {
+		return err
+	}
+	file, err := s.download(ctx, d)
+	if err != nil {
+		return err
+	}
+	z, err := zip.OpenReader(file)
+	if err != nil {
+		return err
+	}
+	defer z.Close()
+	return unzip(z.File, dir, pick)
 }
 
 func (s *Store) logf(format string, args ...any) {
