@@ -218,7 +218,8 @@ def test_gate_over_its_whole_range(ops, device, gate):
     error = (got - want).abs()
     # Relative to the result even where it is tiny, until the exponential flushes it. GELU
     # exponentiates a rounded polynomial, whose error grows with its size of up to 88.
-    bound = {"silu_and_mul": 4e-7, "gelu_tanh_and_mul": 2e-5}[gate]
+    # The GPU's exponential of a number of that size is as far off.
+    bound = {"silu_and_mul": 4e-7 if device == "cpu" else 5e-6, "gelu_tanh_and_mul": 2e-5}[gate]
     assert (error <= bound * want.abs() + 1e-35).all(), (error / want.abs().clamp(min=1e-30)).max()
     near = g.to(device).abs() < 4
     assert (error <= 1.5e-6 * want.abs() + 1e-35)[near].all()
@@ -362,10 +363,7 @@ def test_prologue(ops, device, dtype, head_dim, rotary_dim, interleaved, offset)
     gq.check(), gk.check()
     for t, half, w in ((gq.tensor, q2, want[0]), (gk.tensor, k2, want[1])):
         assert_close(t, w)
-        if device == "cpu":
-            assert torch.equal(t, half)
-        else:
-            torch.testing.assert_close(t, half, rtol=1e-5, atol=1e-5)
+        assert torch.equal(t, half)
 
 
 @dtypes
