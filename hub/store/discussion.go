@@ -233,6 +233,20 @@ func (r *Repo) Merge(n int, author string) (Discussion, error) {
 	defer st.Close()
 	r.refMu.Lock()
 	defer r.refMu.Unlock()
+	// Read again under the lock: another merge may have been first, or an
+	// earlier one may have been cut off after it moved the base.
+	if d, err = r.Discussion(n); err != nil {
+		return d, err
+	}
+	if d.Status == "merged" || d.Status == "closed" {
+		return d, fmt.Errorf("%w: discussion %d is no open pull request", ErrInvalid, n)
+	}
+	if id, ok, err := r.mergedAs(d); err != nil {
+		return d, err
+	} else if ok {
+		d.Status, d.MergeCommit = "merged", id.String()
+		return d, r.putDiscussion(d)
+	}
 	files, ops, err := r.Conflicts(d)
 	if err != nil {
 		return d, err

@@ -39,7 +39,10 @@ func (s *Store) initRepo(uid string) error {
 func (s *Store) openRepo(uid string) (*Repo, error) {
 	dir := s.repoDir(uid)
 	r := &Repo{s: s, uid: uid, dir: dir, objs: &objects{dir: filepath.Join(dir, "objects", "pack")}}
-	return r, r.objs.reload()
+	if err := r.objs.reload(); err != nil {
+		return nil, err
+	}
+	return r, r.recover()
 }
 
 // attributes is the first file of a repository, as on the Hub.
