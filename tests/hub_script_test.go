@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -57,15 +58,30 @@ func startRegistry(ts *testscript.TestScript, _ bool, _ []string) {
 // makeVariant is variant DIR NAME VERSION SEED: a Python variant with a fresh
 // digest, as if built from a clean commit.
 func makeVariant(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 4 {
+	if neg || len(args) != 4 {
 		ts.Fatalf("usage: variant DIR NAME VERSION SEED")
 	}
-	dir := filepath.Join(ts.MkAbs(args[0]), args[1])
 	version, err := strconv.Atoi(args[2])
 	ts.Check(err)
-	ts.Check(os.RemoveAll(dir))
-	name, err := manifests.ParseVariantName(args[1])
-	ts.Check(err)
+	ts.Check(putVariant(filepath.Join(ts.MkAbs(args[0]), args[1]), version, args[3]))
+}
+
+func writeVariant(t testing.TB, dir string, version int, seed string) {
+	t.Helper()
+	if err := putVariant(dir, version, seed); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// putVariant writes the variant that the folder is named after.
+func putVariant(dir string, version int, seed string) error {
+	name, err := manifests.ParseVariantName(filepath.Base(dir))
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
 	m := &manifests.Metadata{
 		Name: "demo", ID: "_demo_cpu_1234567", Version: version, License: "MIT", PythonDepends: []string{},
 		Backend:    manifests.MetadataBackend{Type: name.Compute.Backend},
@@ -73,17 +89,23 @@ func makeVariant(ts *testscript.TestScript, neg bool, args []string) {
 		Digest:     &manifests.Digest{Algorithm: manifests.SHA256, Files: map[string]string{}},
 	}
 	for file, text := range map[string]string{
-		"__init__.py": "WHO = \"" + args[3] + "\"\n", "layers/rms.py": "class RMSNorm: pass\n", "weights.bin": strings.Repeat(args[3]+"\x00", 300_000),
+		"__init__.py": "WHO = \"" + seed + "\"\n", "layers/rms.py": "class RMSNorm: pass\n", "weights.bin": strings.Repeat(seed+"\x00", 300_000),
 	} {
 		p := filepath.Join(dir, filepath.FromSlash(file))
-		ts.Check(os.MkdirAll(filepath.Dir(p), 0o755))
-		ts.Check(os.WriteFile(p, []byte(text), 0o644))
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			return err
+		}
 		sum := sha256.Sum256([]byte(text))
 		m.Digest.Files[file] = base64.StdEncoding.EncodeToString(sum[:])
 	}
 	b, err := m.Print()
-	ts.Check(err)
-	ts.Check(os.WriteFile(filepath.Join(dir, manifests.MetadataFile), b, 0o644))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, manifests.MetadataFile), b, 0o644)
 }
 
 // exitCode is exitcode N COMMAND...: the command must end with exactly N.
