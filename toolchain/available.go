@@ -33,7 +33,7 @@ func Available(_ context.Context, n matrix.Need) error {
 	case matrix.NVCC:
 		return availableNVCC(n)
 	case matrix.ClangCUDA:
-		return errors.New("this release of thoxbuild has no kit for CUDA 12 yet")
+		return availableClangCUDA(n)
 	}
 	return fmt.Errorf("no driver for %s", n.Tool)
 }
@@ -48,6 +48,20 @@ func availableNVCC(n matrix.Need) error {
 		return fmt.Errorf("no packages hold nvcc %v; CUDA 13 is the first that they hold", n.Version)
 	}
 	return nil
+}
+
+func availableClangCUDA(n matrix.Need) error {
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("the packages of CUDA 12 are for Linux; this is %s", runtime.GOOS)
+	}
+	if n.Version.Major != 12 {
+		return fmt.Errorf("there is no recipe for CUDA %v", n.Version)
+	}
+	_, err := findClangCUDA()
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return fmt.Errorf("%w; %s", e.Err, e.Hint)
+	}
+	return err
 }
 
 func onPath(program, why string) error {

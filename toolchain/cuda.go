@@ -2,7 +2,9 @@ package toolchain
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -31,12 +33,14 @@ type CUDA struct {
 
 // cuda provides the device compiler for a request. host compiles the host
 // half of a .cu file, and is already what the C++ files are compiled with.
-func (s *Store) cuda(ctx context.Context, r Request, host Tool) (*CUDA, error) {
+func (s *Store) cuda(ctx context.Context, r Request, host Tool, parts hostParts) (*CUDA, error) {
 	switch version := r.Compute.Version; version.Major {
 	case 13:
 		return s.nvcc(ctx, r, host)
+	case 12:
+		return s.clangCUDA(ctx, r, parts)
 	default:
-		return nil, &Error{"choose a compiler for CUDA " + version.String(), fmt.Errorf("there is a recipe for CUDA 13 only"),
+		return nil, &Error{"choose a compiler for CUDA " + version.String(), errors.New("there are recipes for CUDA 12 and 13 only"),
 			"take that release out of the workspace's [matrix]"}
 	}
 }
@@ -64,30 +68,10 @@ func cudaMember(name string) string {
 	return rest
 }
 
-// cudaHeaders unpacks what is the target's: headers, and the runtime library
+// isCUDAHeader chooses what is the target's: headers, and the runtime library
 // that a link reads.
-//
-//	include/  lib/libcudart.so.*
-func (s *Store) cudaHeaders(ctx context.Context, cuda manifests.Version, arch manifests.Arch) (dir string, err error) {
-	projects := []string{"nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt"}
-	if cuda.Major == 12 {
-		projects[2] = "nvidia-cuda-nvcc" // crt/ became a package of its own with CUDA 13
-	}
-	var packages []Package
-	for _, p := range projects {
-		one, err := s.cudaWheel(ctx, p, cuda, arch)
-		if err != nil {
-			return "", err
-		}
-		packages = append(packages, one)
-	}
-	return s.wheelsEntry(ctx, fmt.Sprintf("cuda-headers-%s-%s", cuda, arch), "1", packages, func(name string) string {
-		name = cudaMember(name)
-		if strings.HasPrefix(name, "include/") || strings.HasPrefix(name, "lib/libcudart.so") {
-			return name
-		}
-		return ""
-	}, nil)
+func isCUDAHeader(name string) bool {
+	return strings.HasPrefix(name, "include/") || strings.HasPrefix(name, "lib/libcudart.so")
 }
 
 // cudaFolders completes a CUDA with the folders below dir.
@@ -105,24 +89,73 @@ func (s *Store) cudaFolders(c *CUDA, dir string) error {
 	return nil
 }
 
-// wheelsEntry unpacks several wheels into one entry; finish, which may be nil,
-// completes it. revision changes with the recipe in pick and finish.
-func (s *Store) wheelsEntry(ctx context.Context, name, revision string, packages []Package, pick func(string) string, finish func(dir string) error) (string, error) {
+// wheelPart is a part of one of NVIDIA's wheels: the members whose names
+// inside a toolkit pick chooses.
+type wheelPart struct {
+	Package
+	pick func(name string) bool
+}
+
+// wheelsEntry lays a toolkit out of parts of wheels. finish, which may be nil,
+// completes it. revision changes with the recipe in the picks and in finish.
+func (s *Store) wheelsEntry(ctx context.Context, name, revision string, wheels []wheelPart, finish func(dir string) error) (string, error) {
 	parts := []string{revision}
-	for _, p := range packages {
-		parts = append(parts, p.SHA256)
+	for _, w := range wheels {
+		parts = append(parts, w.SHA256)
 	}
 	return s.entry(ctx, name+"-"+fingerprint(parts...), func(dir string) error {
-		for _, p := range packages {
-			if err := s.unpackWheel(ctx, p, dir, pick); err != nil {
-				return fmt.Errorf("%s: %w", p.File, err)
+		for _, w := range wheels {
+			err := s.unpackWheel(ctx, w.Package, dir, func(name string) string {
+				name = cudaMember(name)
+				if name == "" || path.Base(name) == "__init__.py" || !w.pick(name) {
+					return ""
+				}
+				return name
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.File, err)
 			}
 		}
-		if finish == nil {
-			return nil
+		if err := allowPrograms(dir); err != nil || finish == nil {
+			return err
 		}
 		return finish(dir)
 	})
+}
+
+// allowPrograms makes the programs of a toolkit executable: some wheels lose
+// the mode bits.
+func allowPrograms(dir string) error {
+	for _, sub := range []string{"bin", "nvvm/bin"} {
+		files, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(sub)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, f := range files {
+			if !f.Type().IsRegular() {
+				continue
+			}
+			if err := os.Chmod(filepath.Join(dir, filepath.FromSlash(sub), f.Name()), 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// wrapPrograms puts a script in the place of each program, which it finds
+// beside itself under the name with ".real".
+func wrapPrograms(dir, text string, programs ...string) error {
+	for _, p := range programs {
+		file := filepath.Join(dir, filepath.FromSlash(p))
+		if err := os.Rename(file, file+".real"); err != nil {
+			return err
+		}
+		if err := script(dir, p, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // script writes an executable file below dir.

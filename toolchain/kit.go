@@ -128,7 +128,7 @@ func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
 	}
 	runtime := ""
 	if r.Compute.Backend == manifests.CUDA {
-		if kit.CUDA, err = s.cuda(ctx, r, kit.CXX); err != nil {
+		if kit.CUDA, err = s.cuda(ctx, r, kit.CXX, hostParts{zig, cxx, overlay, glibc}); err != nil {
 			return nil, err
 		}
 		runtime = kit.CUDA.runtime

@@ -4,9 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/thox-ai/thoxbuild/manifests"
@@ -19,38 +17,50 @@ import (
 //go:embed scripts/stable-path.sh
 var stablePathScript string
 
+var stablePathPrograms = []string{"bin/cudafe++", "nvvm/bin/cicc"}
+
 // nvcc provides CUDA 13 and newer: nvcc from its wheels, with the kit's C++
-// compiler for the host half.
+// compiler for the host half. The programs are this machine's, headers and
+// libraries the target's.
 func (s *Store) nvcc(ctx context.Context, r Request, host Tool) (*CUDA, error) {
-	cuda := r.Compute.Version
-	var packages []Package
+	cuda, arch := r.Compute.Version, r.Platform.Arch
+	var tools, headers []wheelPart
 	for _, project := range []string{"nvidia-cuda-nvcc", "nvidia-nvvm"} {
 		p, err := s.cudaWheel(ctx, project, cuda, manifests.Arch(hostArch()))
 		if err != nil {
 			return nil, err
 		}
-		packages = append(packages, p)
+		tools = append(tools, wheelPart{p, isNVCC})
 	}
-	tools, err := s.wheelsEntry(ctx, fmt.Sprintf("nvcc-%s-%s", cuda, hostArch()), "2"+stablePathScript, packages, func(name string) string {
-		name = cudaMember(name)
-		// include/ of these packages is for the output of nvcc itself.
-		if dir, _, _ := strings.Cut(name, "/"); dir == "bin" || dir == "nvvm" || dir == "include" {
-			return name
+	for _, project := range []string{"nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt"} {
+		p, err := s.cudaWheel(ctx, project, cuda, arch)
+		if err != nil {
+			return nil, err
 		}
-		return ""
-	}, stablePaths)
+		headers = append(headers, wheelPart{p, isCUDAHeader})
+	}
+	toolkit, err := s.wheelsEntry(ctx, fmt.Sprintf("nvcc-%s-%s", cuda, hostArch()), "2"+stablePathScript, tools, func(dir string) error {
+		return wrapPrograms(dir, stablePathScript, stablePathPrograms...)
+	})
 	if err != nil {
 		return nil, err
 	}
-	headers, err := s.cudaHeaders(ctx, cuda, r.Platform.Arch)
+	dir, err := s.wheelsEntry(ctx, fmt.Sprintf("cuda-headers-%s-%s", cuda, arch), "1", headers, nil)
 	if err != nil {
 		return nil, err
 	}
 	c := &CUDA{Version: cuda}
-	if c.Compiler, err = s.nvccTool(ctx, tools, host); err != nil {
+	if c.Compiler, err = s.nvccTool(ctx, toolkit, host); err != nil {
 		return nil, err
 	}
-	return c, s.cudaFolders(c, headers)
+	return c, s.cudaFolders(c, dir)
+}
+
+// isNVCC chooses the programs of a toolkit, and the one header that nvcc's own
+// output includes.
+func isNVCC(name string) bool {
+	dir, _, _ := strings.Cut(name, "/")
+	return dir == "bin" || dir == "nvvm" || dir == "include"
 }
 
 // nvccTool is nvcc of a toolkit with a host compiler.
@@ -71,35 +81,6 @@ func (s *Store) nvccTool(ctx context.Context, toolkit string, host Tool) (Tool, 
 		Env:         host.Env,
 		Fingerprint: fingerprint("nvcc", path.Base(toolkit), path.Base(ccbin), host.Fingerprint),
 	}, nil
-}
-
-// stablePaths finishes a toolkit: its programs can be run, and nvcc's
-// compilers see one path for a source wherever it lies.
-func stablePaths(dir string) error {
-	for _, sub := range []string{"bin", "nvvm/bin"} {
-		files, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(sub)))
-		if err != nil {
-			return err
-		}
-		for _, f := range files { // some wheels lose the mode bits
-			if !f.Type().IsRegular() {
-				continue
-			}
-			if err := os.Chmod(filepath.Join(dir, filepath.FromSlash(sub), f.Name()), 0o755); err != nil {
-				return err
-			}
-		}
-	}
-	for _, program := range []string{"bin/cudafe++", "nvvm/bin/cicc"} {
-		file := filepath.Join(dir, filepath.FromSlash(program))
-		if err := os.Rename(file, file+".real"); err != nil {
-			return err
-		}
-		if err := script(dir, program, stablePathScript); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // hostScript makes an entry with a program clang++ that is the given tool:
