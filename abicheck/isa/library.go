@@ -2,6 +2,8 @@ package isa
 
 import (
 	"debug/elf"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -16,12 +18,38 @@ type library struct {
 	load     []root // what the loader runs
 	exported []root // what other files can call
 	taken    []root // functions whose address lies in data
+	free     []func()
 }
 
 // root is a place where control enters from outside.
 type root struct {
-	addr uint64
-	why  string // ".init_array[2]", "IFUNC resolver", "exported as foo"
+	addr  uint64
+	why   string // ".init_array[2]", "IFUNC resolver"
+	name  string // an exported symbol, when why is empty
+	place uint64 // the data that holds the address, when both are empty
+}
+
+// text says how control gets here. It is made when it is needed: a large
+// library has hundreds of thousands of roots.
+func (r *root) text() string {
+	switch {
+	case r.why != "":
+		return r.why
+	case r.name != "":
+		return "exported as " + label(r.name)
+	}
+	return "its address is in data at " + hex(r.place)
+}
+
+// largeSection is from how many bytes on a section is kept off the heap.
+const largeSection = 16 << 20
+
+// close gives the code back; the image must not be used after it.
+func (l *library) close() {
+	for _, free := range l.free {
+		free()
+	}
+	l.free, l.text = nil, nil
 }
 
 // maxRelr bounds how many packed relocations are read.
@@ -33,6 +61,12 @@ func openLibrary(f *elffile.File) (*library, error) {
 	l.machine = f.Machine
 	l.slots = map[uint64]slot{}
 	l.imports = map[uint64]string{}
+	done := false
+	defer func() {
+		if !done {
+			l.close()
+		}
+	}()
 	if err := l.segments(); err != nil {
 		return nil, err
 	}
@@ -54,8 +88,9 @@ func openLibrary(f *elffile.File) (*library, error) {
 		if s.Undefined() || s.Bind == elf.STB_LOCAL || s.Type != elf.STT_FUNC {
 			continue
 		}
-		l.exported = append(l.exported, root{s.Value, "exported as " + label(s.Name)})
+		l.exported = append(l.exported, root{addr: s.Value, name: s.Name})
 	}
+	done = true
 	return l, nil
 }
 
@@ -85,7 +120,7 @@ func (l *library) segments() error {
 		if s.Flags&(elf.SHF_ALLOC|elf.SHF_EXECINSTR) != elf.SHF_ALLOC|elf.SHF_EXECINSTR || s.Type == elf.SHT_NOBITS || s.Size == 0 {
 			continue
 		}
-		b, err := l.f.Data(s)
+		b, err := l.read(s)
 		if err != nil {
 			return err
 		}
@@ -113,6 +148,32 @@ func (l *library) segments() error {
 	return nil
 }
 
+// read reads a section in one piece: code is most of a large library, and a
+// buffer that grows would need its size twice.
+func (l *library) read(s *elffile.Section) ([]byte, error) {
+	r, err := l.f.Reader(s)
+	if err != nil {
+		return nil, err
+	}
+	if s.Size > uint64(l.f.Size()) {
+		return nil, fmt.Errorf("section %s: %d bytes in a file of %d", s.Name, s.Size, l.f.Size())
+	}
+	var b []byte
+	if s.Size >= largeSection {
+		var free func()
+		if b, free, err = offHeap(int(s.Size)); err != nil {
+			return nil, fmt.Errorf("section %s: %w", s.Name, err)
+		}
+		l.free = append(l.free, free)
+	} else {
+		b = make([]byte, s.Size)
+	}
+	if _, err := io.ReadFull(r, b); err != nil {
+		return nil, fmt.Errorf("section %s: %w", s.Name, err)
+	}
+	return b, nil
+}
+
 // discover finds functions: symbols, unwind ranges, and the edges that the
 // linker made (PLT stubs are resolved on demand).
 func (l *library) discover(syms []elffile.Symbol) error {
@@ -136,7 +197,7 @@ func (l *library) discover(syms []elffile.Symbol) error {
 			s := &t.syms[i]
 			add(int32(i), s, t.dyn)
 			if s.Type == elf.STT_GNU_IFUNC && !s.Undefined() {
-				l.load = append(l.load, root{s.Value, "IFUNC resolver of " + label(s.Name)})
+				l.load = append(l.load, root{addr: s.Value, why: "IFUNC resolver of " + label(s.Name)})
 			}
 			if !s.Undefined() && s.Type == elf.STT_OBJECT && stateName(s.Name) {
 				l.state = append(l.state, dataSym{s.Name, s.Value, max(s.Size, 4)})
@@ -186,7 +247,7 @@ func (l *library) pointers() error {
 		case arch && t == uint32(elf.R_X86_64_RELATIVE), !arch && t == uint32(elf.R_AARCH64_RELATIVE):
 			l.point(r.Offset, uint64(r.Addend))
 		case arch && t == uint32(elf.R_X86_64_IRELATIVE), !arch && t == uint32(elf.R_AARCH64_IRELATIVE):
-			l.load = append(l.load, root{uint64(r.Addend), "IFUNC resolver"})
+			l.load = append(l.load, root{addr: uint64(r.Addend), why: "IFUNC resolver"})
 		}
 	}
 	relr, err := l.f.Relr(maxRelr)
@@ -206,7 +267,7 @@ func (l *library) pointers() error {
 		why string
 	}{{elf.DT_INIT, "DT_INIT"}, {elf.DT_FINI, "DT_FINI"}} {
 		if v, ok := d.Value(t.tag); ok && v != 0 {
-			l.load = append(l.load, root{v, t.why})
+			l.load = append(l.load, root{addr: v, why: t.why})
 		}
 	}
 	for _, t := range []struct {
@@ -224,7 +285,7 @@ func (l *library) pointers() error {
 				to, _ = l.word(at + 8*i)
 			}
 			if to != 0 && to != ^uint64(0) {
-				l.load = append(l.load, root{to, t.why + "[" + itoa(int(i)) + "]"})
+				l.load = append(l.load, root{addr: to, why: t.why + "[" + itoa(int(i)) + "]"})
 			}
 		}
 	}
@@ -238,7 +299,7 @@ func (l *library) point(place, to uint64) {
 		return
 	}
 	if i := l.at(to); i >= 0 && l.fns[i].addr == to {
-		l.taken = append(l.taken, root{to, "its address is in data at " + hex(place)})
+		l.taken = append(l.taken, root{addr: to, place: place})
 	}
 }
 

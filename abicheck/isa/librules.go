@@ -15,6 +15,10 @@ import (
 // maxEach bounds the findings of one rule on one file.
 const maxEach = 50
 
+// maxLoad is the same for ISA-LOAD, whose findings have one cause more often
+// than not.
+const maxLoad = 8
+
 func checkLibrary(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.Finding, error) {
 	t, ok, err := targetFor(s.ELF.Machine, s.Want.Baseline, o.Strict)
 	if err != nil || !ok {
@@ -25,6 +29,7 @@ func checkLibrary(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule
 	if err != nil {
 		return nil, err
 	}
+	defer l.close()
 	if err := l.scan(ctx, &t, false); err != nil {
 		return nil, err
 	}
@@ -63,6 +68,13 @@ func (c *checker) at(addr uint64, sym, id string, sev rule.Severity, msg, fix st
 
 // load reports ISA-LOAD.
 func (c *checker) load(l *library, w *walker, found map[uint64]bool) {
+	more, last := 0, -1
+	defer func() {
+		if more > 0 {
+			c.out[last].Detail = append(c.out[last].Detail, fmt.Sprintf("and so for %d more entry points: the file may be compiled for more as a whole", more))
+		}
+	}()
+	n := 0
 	for _, r := range l.load {
 		fn := l.at(r.addr)
 		if fn < 0 {
@@ -73,11 +85,16 @@ func (c *checker) load(l *library, w *walker, found map[uint64]bool) {
 				continue
 			}
 			found[h.addr] = true
+			if n++; n > maxLoad {
+				more++
+				break
+			}
 			f := &l.fns[h.fn]
+			last = len(c.out)
 			c.at(h.addr, f.name, "ISA-LOAD", rule.Error,
 				fmt.Sprintf("%s instruction at 0x%x runs when the library is loaded, before any CPU test", c.t.names(l.featAt(h.addr, &c.t)), h.addr),
 				"make the global constexpr or constinit, or a function-local static inside the entry point",
-				r.why+" -> "+l.label(fn)+l.chain(h), "on "+c.t.cpu+" dlopen gets SIGILL")
+				r.text()+" -> "+l.label(fn)+l.chain(h), "on "+c.t.cpu+" dlopen gets SIGILL")
 			break // one for each entry point: the rest has the same cause
 		}
 	}
@@ -133,7 +150,7 @@ func (c *checker) calls(ctx context.Context, l *library, w *walker, own bool, fo
 			f := &l.fns[x.h.fn]
 			nf := c.at(x.h.addr, f.name, "ISA-CALL", rule.Note,
 				fmt.Sprintf("%d places above the baseline can be reached from outside without a CPU test that this walk sees", len(all)),
-				"", "such as "+x.r.why+": "+l.label(x.fn)+l.chain(x.h))
+				"", "such as "+x.r.text()+": "+l.label(x.fn)+l.chain(x.h))
 			nf.Confidence = rule.Guess
 		}
 		return nil
@@ -149,7 +166,7 @@ func (c *checker) calls(ctx context.Context, l *library, w *walker, own bool, fo
 		if x.base {
 			sev, conf = rule.Error, rule.Likely
 		}
-		detail := []string{x.r.why + ": " + l.label(x.fn) + l.chain(x.h)}
+		detail := []string{x.r.text() + ": " + l.label(x.fn) + l.chain(x.h)}
 		if l.telling(x.h) == 1 {
 			detail = append(detail, "called from: "+l.label(x.h.chain.lastCaller())+" (baseline code, no CPU test on the path)")
 		}

@@ -14,10 +14,9 @@ const machineX86 = elf.EM_X86_64
 
 // checker gathers the findings about one subject.
 type checker struct {
-	s    *rule.Subject
-	t    target
-	name func(addr uint64) string
-	out  []rule.Finding
+	s   *rule.Subject
+	t   target
+	out []rule.Finding
 }
 
 // libraryNames are namespaces whose inline functions every object may have.
@@ -27,7 +26,7 @@ func libraryName(name string) bool {
 	return slices.ContainsFunc(libraryNames, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// linked object: what the rules ask of the other objects of a link.
+// member is an object of a link, and what the rules ask about the others.
 type member struct {
 	s    *rule.Subject
 	o    *object
@@ -240,7 +239,7 @@ func (c *checker) groups(m *member, set []*member, unit bool) {
 		}
 		detail = append(detail, fmt.Sprintf("a linker keeps one copy for all callers; on %s they get SIGILL", c.t.cpu))
 		c.spot(o, of.first, "ISA-COMDAT", rule.Error, fmt.Sprintf("%s contains %s code", what, feats),
-			fmt.Sprintf("keep the inline function out of this unit (an anonymous namespace, no such #include), or set isolate = true"), detail...)
+			"keep the inline function out of this unit (an anonymous namespace, no such #include), or set isolate = true", detail...)
 	}
 }
 

@@ -22,7 +22,6 @@ type block struct {
 // graph builds the blocks of a function. Indirect jumps go to the exit: where
 // they lead is unknown.
 func (im *image) graph(f *function) *flowGraph {
-	type edge struct{ from, to uint64 }
 	var (
 		leaders = []uint64{f.addr}
 		ends    = map[uint64]*[2]uint64{} // last instruction -> successors, 0 for the exit

@@ -22,10 +22,7 @@ func all(f Feat) class      { return class{feat: [4]Feat{f, f, f, f}} }
 func byW(w0, w1 Feat) class { return class{feat: [4]Feat{w0, w1, w0, w1}} }
 func byL(x, y Feat) class   { return class{feat: [4]Feat{x, x, y, y}} }
 func scalar(f Feat) class   { return class{feat: [4]Feat{f, f, f, f}, kind: kScalar} }
-func scalarW(w0, w1 Feat) class {
-	return class{feat: [4]Feat{w0, w1, w0, w1}, kind: kScalar}
-}
-func gpr(f Feat) class { return class{feat: [4]Feat{f, f, f, f}, kind: kGPR} }
+func gpr(f Feat) class      { return class{feat: [4]Feat{f, f, f, f}, kind: kGPR} }
 
 // A rule gives a class to opcodes under some of the prefixes none, 66, F3 and
 // F2, written "-", "6", "3" and "2". Later rules win.
