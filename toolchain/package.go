@@ -14,6 +14,7 @@ import (
 // picks from the index, which is then locked.
 func (s *Store) pin(ctx context.Context, key, project string, choose func([]Dist) (Dist, string, error)) (Package, error) {
 	if p, ok := s.opts.Lock.get(key); ok {
+		s.remember(p)
 		return p, nil
 	}
 	if s.opts.Offline {
@@ -37,9 +38,18 @@ func (s *Store) pin(ctx context.Context, key, project string, choose func([]Dist
 	}
 	p := Package{Key: key, Project: project, Version: version, File: d.File, SHA256: d.SHA256, Size: d.Size}
 	s.opts.Lock.put(p)
-	s.pins.put(p)
-	_ = s.pins.Save(s.pinsPath()) // a memo for --offline; without it the network is asked again
+	s.remember(p)
 	return p, nil
+}
+
+// remember keeps a pin for --offline builds of other workspaces. It is a memo:
+// where it cannot be written, such a build asks for the network.
+func (s *Store) remember(p Package) {
+	if old, ok := s.pins.get(p.Key); ok && old.SHA256 == p.SHA256 {
+		return
+	}
+	s.pins.put(p)
+	_ = s.pins.Save(s.pinsPath())
 }
 
 // locate finds a pinned package on the index.

@@ -43,7 +43,7 @@ func (s *Store) torchHeaders(ctx context.Context, torch manifests.Version, arch 
 	if err != nil {
 		return "", err
 	}
-	entry, err := s.entry(ctx, fmt.Sprintf("torch-headers-%s-%s-%s", p.Version, arch, p.SHA256[:16]), func(dir string) error {
+	entry, err := s.entry(ctx, fmt.Sprintf("torch-include-%s-%s-%s", p.Version, arch, p.SHA256[:16]), func(dir string) error {
 		d, err := s.locate(ctx, p)
 		if err != nil {
 			return err

@@ -79,9 +79,25 @@ func printError(s *Streams, ctx context.Context, err error) {
 		return
 	}
 	fmt.Fprintf(s.Err, "%s %s\n", s.paint(red, "thoxbuild: error:"), strings.TrimRight(err.Error(), "\n"))
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		if h, ok := e.(interface{ UserHint() string }); ok {
-			fmt.Fprintf(s.Err, "%s %s\n", s.paint(cyan, "thoxbuild: hint:"), h.UserHint())
+	for _, h := range hints(err, nil) {
+		fmt.Fprintf(s.Err, "%s %s\n", s.paint(cyan, "thoxbuild: hint:"), h)
+	}
+}
+
+// hints collects the next steps that an error, and the errors in it, know.
+func hints(err error, found []string) []string {
+	if h, ok := err.(interface{ UserHint() string }); ok && h.UserHint() != "" && !contains(found, h.UserHint()) {
+		found = append(found, h.UserHint())
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil {
+			return hints(inner, found)
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			found = hints(inner, found)
 		}
 	}
+	return found
 }
