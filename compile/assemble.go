@@ -33,7 +33,7 @@ func (r *runner) assembleAll(ctx context.Context) {
 			v.Err = ctx.Err()
 		}
 		if v.Err == nil {
-			files, metadata, err := r.p.contents(vp, r.results)
+			files, metadata, err := r.p.contents(vp, r.results, r.open)
 			switch {
 			case err != nil:
 				v.Err = err
@@ -79,7 +79,7 @@ func (r *runner) variantError(vp *variantPlan) error {
 var errNotReached = errors.New("not built: the run stopped at an earlier failure")
 
 // contents are the files of a variant's folder, metadata.json last.
-func (p *Plan) contents(vp *variantPlan, results []*action.Result) (files []packageFile, metadata []byte, err error) {
+func (p *Plan) contents(vp *variantPlan, results []*action.Result, open func(action.Digest) (io.ReadCloser, error)) (files []packageFile, metadata []byte, err error) {
 	files = slices.Clone(vp.files)
 	if vp.library != nil {
 		lib, ok := results[vp.library.index].Output(libraryOut)
@@ -90,6 +90,13 @@ func (p *Plan) contents(vp *variantPlan, results []*action.Result) (files []pack
 	}
 	m := vp.metadata
 	m.Digest = digestFiles(files)
+	devices, read, err := vp.devicesOf(results, open)
+	if err != nil {
+		return nil, nil, err
+	}
+	if read {
+		m.Backend.Archs = devices
+	}
 	if m.Provenance != nil {
 		with := *m.Provenance
 		with.Kernel = p.commit

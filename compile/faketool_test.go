@@ -128,19 +128,20 @@ const virtualTool = "/opt/thox/fake/cc"
 
 // bench is a copy of a fixture kernel with everything that builds it.
 type bench struct {
-	t      *testing.T
-	kernel *manifests.Kernel
-	work   *manifests.Workspace
-	cache  *cache.Disk
-	exec   *local.Executor
-	out    string
-	check  Checker
-	tools  Tools
-	opts   RunOptions
-	events []Event
+	t       testing.TB
+	kernel  *manifests.Kernel
+	work    *manifests.Workspace
+	cache   *cache.Disk
+	exec    *local.Executor
+	out     string
+	check   Checker
+	devices func(string) ([]string, error)
+	tools   Tools
+	opts    RunOptions
+	events  []Event
 }
 
-func newBench(t *testing.T, dir string) *bench {
+func newBench(t testing.TB, dir string) *bench {
 	t.Helper()
 	kernel := filepath.Join(dir, "kernel")
 	if err := os.CopyFS(kernel, os.DirFS("testdata/tiny")); err != nil {
@@ -161,7 +162,7 @@ func newBench(t *testing.T, dir string) *bench {
 	return b
 }
 
-func loadKernel(t *testing.T, dir string) *manifests.Kernel {
+func loadKernel(t testing.TB, dir string) *manifests.Kernel {
 	t.Helper()
 	prj, err := manifests.Load(dir)
 	if err != nil {
@@ -228,7 +229,7 @@ func (b *bench) plan(names ...string) *Plan {
 func (b *bench) tryPlan(names ...string) (*Plan, error) {
 	return NewPlan(Config{
 		Kernel: b.kernel, Workspace: b.work, Variants: b.variants(names...), Tools: b.tools,
-		OutDir: b.out, Builder: "thoxbuild test", Check: b.check,
+		OutDir: b.out, Builder: "thoxbuild test", Check: b.check, Devices: b.devices,
 		Index: source.OpenIndex(""),
 	})
 }
@@ -316,7 +317,7 @@ func hashTree(t *testing.T, dir string) map[string]string {
 }
 
 // reopen joins a bench's cache as another process would.
-func reopen(t *testing.T, b *bench) *cache.Disk {
+func reopen(t testing.TB, b *bench) *cache.Disk {
 	t.Helper()
 	c, err := cache.Open(b.cache.Dir())
 	if err != nil {

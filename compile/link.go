@@ -79,6 +79,9 @@ func (p *Plan) linkVariant(vp *variantPlan, ts *Toolset, us []*unit, objects []*
 		}
 		vp.last = append(vp.last, vp.check)
 	}
+	if err := p.readDevices(vp); err != nil {
+		return err
+	}
 	vp.addText("_ops.py", glue.OpsPy(vp.ops))
 	vp.metadata = p.metadata(vp)
 	return nil

@@ -36,6 +36,10 @@ type Config struct {
 	Commit func(sources []string) *manifests.Commit
 	// Check adds a step for a Checker before and after each link.
 	Check Checker
+	// Devices lists the devices that a linked CUDA library holds code for, as
+	// metadata.json spells them ("9.0a", "12.0+PTX"). Nil leaves the list to
+	// the plan.
+	Devices func(library string) ([]string, error)
 	// Costs are run times of earlier builds in seconds, by label.
 	Costs map[string]float64
 }
@@ -65,6 +69,8 @@ type variantPlan struct {
 	// what looks at its result.
 	library *Action
 	check   *Action
+	// devices is what reads the devices out of a CUDA library; it may be nil.
+	devices *Action
 	// last is what has to end before the folder is assembled.
 	last     []*Action
 	files    []packageFile

@@ -117,7 +117,7 @@ func (b *bench) plan(ctx context.Context, pick chosen, out string, check compile
 		Commit: func(sources []string) *manifests.Commit {
 			return compile.GitCommit(ctx, pick.kernel.Dir, sources)
 		},
-		Check: check,
+		Check: check, Devices: cudaDevices,
 		Costs: history.Costs(),
 		Tools: func(v matrix.Variant) (*compile.Toolset, error) {
 			id := fmt.Sprint(v.Torch, v.Compute, v.Platform)
