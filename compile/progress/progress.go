@@ -121,6 +121,13 @@ func (p *Printer) Observe(e compile.Event) {
 	p.draw(say.Bytes())
 }
 
+// Printf prints a line above the live ones.
+func (p *Printer) Printf(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.draw(fmt.Appendf(nil, format+"\n", args...))
+}
+
 // log repeats what the command printed, from the cache as well: a warning does
 // not go away because nothing was compiled.
 func (p *Printer) log(to *bytes.Buffer, e compile.Event) {
