@@ -36,6 +36,7 @@ var (
 	pIfunc  = part{"ifunc.c", "-O2", false}
 	pIfBad  = part{"ifunc_bad.c", avx2 + "-O2", true}
 	pSort   = part{"avx2_lambda_sort.cpp", avx2 + "-O2", true}
+	pWrap   = part{"avx2_wrap.cpp", avx2 + "-O2", true}
 	pLambda = part{"avx2_lambda_inline.cpp", avx2 + "-O0", true}
 )
 
@@ -68,6 +69,7 @@ func TestLibraries(t *testing.T) {
 		{"clean_avxlast", []part{pGuard, pClean}, "", "", "row", false, false},
 		{"clean_O0", []part{pClean, pGuard0}, "", "", "row", false, false},
 		{"clean_ptr", []part{pClean, pPtr}, "", "", "row", false, false},
+		{"clean_wrap", []part{pWrap, pGuard}, "", "", "row", false, false},
 		{"unguarded", []part{pClean, pBare}, "", "ISA-CALL", "row", true, false},
 		{"static_init", []part{pInit, pGuard}, "", "ISA-LOAD", "", true, false},
 		{"global_vec", []part{pGlobal, pGuard}, "", "ISA-LOAD", "", true, false},
@@ -106,6 +108,9 @@ func TestLibraries(t *testing.T) {
 				}
 				var errs []rule.Finding
 				for _, f := range got {
+					if strings.HasPrefix(c.name, "clean") && f.Severity == rule.Warning {
+						t.Errorf("a warning about a clean library:\n%s", explainAll([]rule.Finding{f}))
+					}
 					if f.Severity == rule.Error {
 						errs = append(errs, f)
 					}

@@ -35,8 +35,9 @@ func checkLibrary(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule
 	}
 	c.note(l)
 	own := s.Role == rule.Linked && s.Link != nil && len(s.Link.Objects) > 0
+	unitBody := map[bodyHash]bool{} // every local function of the ISA units
 	if own {
-		if err := c.provenance(ctx, l, o); err != nil {
+		if err := c.provenance(ctx, l, o, unitBody); err != nil {
 			return nil, err
 		}
 	}
@@ -50,7 +51,7 @@ func checkLibrary(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule
 	found := map[uint64]bool{}
 	c.load(l, w, found)
 	if own || s.Role == rule.Foreign {
-		if err := c.calls(ctx, l, w, own, found); err != nil {
+		if err := c.calls(ctx, l, w, own, found, unitBody); err != nil {
 			return nil, err
 		}
 	}
@@ -117,7 +118,7 @@ func (im *image) featAt(addr uint64, t *target) uint64 {
 
 // calls reports ISA-CALL: the same walk from exported functions and from
 // functions whose address lies in data.
-func (c *checker) calls(ctx context.Context, l *library, w *walker, own bool, found map[uint64]bool) error {
+func (c *checker) calls(ctx context.Context, l *library, w *walker, own bool, found map[uint64]bool, unitBody map[bodyHash]bool) error {
 	type reached struct {
 		h    hit
 		r    root
@@ -133,6 +134,11 @@ func (c *checker) calls(ctx context.Context, l *library, w *walker, own bool, fo
 			fn := l.at(r.addr)
 			if fn < 0 || l.fns[fn].feat != 0 {
 				continue // above the baseline itself: that is for ISA-EXPORT and ISA-PROV
+			}
+			if k == 1 && len(unitBody) > 0 {
+				if h, ok := l.hash(fn); ok && unitBody[h] {
+					continue // a unit's own wrapper in a table of the unit
+				}
 			}
 			for _, h := range w.from(fn) {
 				if found[h.addr] {
@@ -281,8 +287,9 @@ func (c *checker) cover(l *library, strict bool) {
 }
 
 // provenance reports ISA-PROV: every function above the baseline must be the
-// body of a local function or a declared entry of an ISA unit.
-func (c *checker) provenance(ctx context.Context, l *library, o *rule.Options) error {
+// body of a local function or a declared entry of an ISA unit. It fills in
+// unitBody for the walks.
+func (c *checker) provenance(ctx context.Context, l *library, o *rule.Options, unitBody map[bodyHash]bool) error {
 	set, err := members(ctx, c.s.Link, o.Strict)
 	if err != nil {
 		return err
@@ -299,11 +306,17 @@ func (c *checker) provenance(ctx context.Context, l *library, o *rule.Options) e
 		}
 		for i := range m.o.fns {
 			f := &m.o.fns[i]
-			if f.feat == 0 {
+			if f.feat == 0 && !m.unit {
 				continue
 			}
 			h, ok := m.o.hash(i)
 			if !ok {
+				continue
+			}
+			if m.unit && !m.o.weak(f) {
+				unitBody[h] = true
+			}
+			if f.feat == 0 {
 				continue
 			}
 			good := !m.o.weak(f) && (m.unit || f.bind == elf.STB_LOCAL || m.o.clone(f))
