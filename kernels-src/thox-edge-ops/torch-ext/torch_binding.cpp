@@ -23,6 +23,12 @@
 #include "edge_ops_cuda.h"
 #define BACKEND_KEY CUDA
 namespace backend = thox_edge_ops_cuda;
+#elif defined(METAL_KERNEL)
+#include <ATen/ops/empty.h>
+
+#include "edge_ops_metal.h"
+#define BACKEND_KEY MPS
+namespace backend = thox_edge_ops_metal;
 #else
 #include "edge_ops_cpu.h"
 #include "parallel.h"
@@ -46,6 +52,17 @@ void on_device(const char* op, const Tensor& on, Launch launch) {
 
 Tensor new_empty(at::IntArrayRef sizes, const Tensor& like) { return at::empty(sizes, like.options()); }
 
+#elif defined(METAL_KERNEL)
+
+// Calls launch, which encodes on torch's current MPS stream by itself.
+template <class Launch>
+void on_device(const char* op, const Tensor&, Launch launch) {
+  const char* const error = launch(nullptr);
+  TORCH_CHECK(error == nullptr, op, ": ", error);
+}
+
+Tensor new_empty(at::IntArrayRef sizes, const Tensor& like) { return at::empty(sizes, like.options()); }
+
 #else
 
 template <class Launch>
@@ -60,6 +77,24 @@ void on_device(const char* op, const Tensor&, Launch launch) {
 Tensor new_empty(at::IntArrayRef sizes, const Tensor& like) {
   return Tensor(at::detail::empty_cpu(sizes, like.scalar_type()));
 }
+
+#endif
+
+#if defined(METAL_KERNEL)
+
+// An MPS tensor is a Metal buffer, which the storage's pointer stands for, and
+// an offset. Its data_ptr() adds the two up and is good for nothing.
+backend::Buffer mutable_data(const Tensor& t) {
+  return {t.storage().mutable_data(), t.storage_offset() * static_cast<int64_t>(t.itemsize())};
+}
+backend::Buffer const_data(const Tensor& t) {
+  return {const_cast<void*>(t.storage().data()), t.storage_offset() * static_cast<int64_t>(t.itemsize())};
+}
+
+#else
+
+void* mutable_data(const Tensor& t) { return t.data_ptr(); }
+const void* const_data(const Tensor& t) { return t.const_data_ptr(); }
 
 #endif
 
@@ -163,10 +198,10 @@ void run_norm(const char* op, const Tensor& out, const Tensor& x, const Tensor* 
   if (in_place) args.out_stride = args.x_stride;
   const Walked sum = residual ? as_rows(*residual, args.residual_stride) : Walked();
   const Walked gain = as_contiguous(weight);
-  args.out = to->data_ptr();
-  args.x = from->const_data_ptr();
-  args.residual = residual ? sum->data_ptr() : nullptr;
-  args.weight = gain->const_data_ptr();
+  args.out = mutable_data(*to);
+  args.x = const_data(*from);
+  args.residual = residual ? mutable_data(*sum) : nullptr;
+  args.weight = const_data(*gain);
   args.rows = x.numel() / cols;
   args.cols = cols;
   args.eps = static_cast<float>(eps);
@@ -241,8 +276,8 @@ void run_gate(const char* op, const Tensor& out, const Tensor& x, backend::Act a
   backend::GateArgs args{};
   const Walked from = as_rows(x, args.x_stride);
   const Walked to = as_rows(out, args.out_stride);
-  args.out = to->data_ptr();
-  args.x = from->const_data_ptr();
+  args.out = mutable_data(*to);
+  args.x = const_data(*from);
   args.cols = x.size(-1) / 2;
   args.rows = out.numel() / args.cols;
   const backend::DType dtype = dtype_of(op, x);
@@ -336,8 +371,8 @@ void run_rotary(const Tensor& positions, const Tensor& q, const Tensor& k, const
   if (!one_stride) position_stride = 1;
   const Walked angles = cache.stride(1) == 1 ? Walked::borrowed(cache) : Walked::owned(cache.contiguous());
   backend::RotaryArgs args{};
-  args.q = q_heads.walked->data_ptr();
-  args.k = k_heads.walked->data_ptr();
+  args.q = mutable_data(*q_heads.walked);
+  args.k = mutable_data(*k_heads.walked);
   args.tokens = positions.numel();
   args.q_heads = static_cast<int>(q.size(-2));
   args.k_heads = static_cast<int>(k.size(-2));
@@ -347,10 +382,10 @@ void run_rotary(const Tensor& positions, const Tensor& q, const Tensor& k, const
   args.q_head_stride = q_heads.head_stride;
   args.k_token_stride = k_heads.token_stride;
   args.k_head_stride = k_heads.head_stride;
-  args.positions = at->const_data_ptr();
+  args.positions = const_data(*at);
   args.position_stride = position_stride;
   args.positions_are_int64 = positions.scalar_type() == at::kLong;
-  args.cos_sin_cache = angles->const_data_ptr();
+  args.cos_sin_cache = const_data(*angles);
   args.cache_rows = angles->size(0);
   args.cache_stride = angles->stride(0);
   args.cache_is_float32 = cache.scalar_type() == at::kFloat;
@@ -386,8 +421,8 @@ void qk_norm_rope(const Tensor& positions, Tensor& q, Tensor& k, const Tensor& q
   run_rotary(positions, q, k, cos_sin_cache, rotary_dim, interleaved, [&](const backend::RotaryArgs& rotary) {
     backend::PrologueArgs args{};
     args.rotary = rotary;
-    args.q_weight = q_gain->const_data_ptr();
-    args.k_weight = k_gain->const_data_ptr();
+    args.q_weight = const_data(*q_gain);
+    args.k_weight = const_data(*k_gain);
     args.eps = static_cast<float>(eps);
     args.weight_offset = static_cast<float>(weight_offset);
     on_device(op, q, [&](auto run) { return backend::qk_norm_rope(args, dtype, run); });
@@ -401,6 +436,9 @@ void qk_norm_rope(const Tensor& positions, Tensor& q, Tensor& k, const Tensor& q
 #if defined(CUDA_KERNEL)
 std::string isa() { return "cuda"; }
 std::string isa_choices() { return "cuda"; }
+#elif defined(METAL_KERNEL)
+std::string isa() { return "metal"; }
+std::string isa_choices() { return "metal"; }
 #else
 std::string isa() {
   const char* const no_unit = backend::select_unit();

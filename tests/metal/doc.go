@@ -1,0 +1,12 @@
+// Package metal tests the Metal backend of kernels-src/thox-edge-ops on a
+// machine without a Mac.
+//
+// msl gives the names of the Metal Shading Language that the shaders use a C++
+// meaning, so clang compiles the unmodified .metal files. harness runs them:
+// threads as fibres, simdgroup functions and barriers as rendezvous, launches
+// as the host code plans them, in memory that traps. host declares the parts of
+// Metal and of torch's MPS stream that the Objective-C++ host code uses.
+// features.txt says which version of Metal brought each name.
+//
+// What this cannot show is in docs/macos.md.
+package metal

@@ -1,0 +1,97 @@
+package metal_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// faults are seeded into the shaders one at a time, in the places where such
+// code goes wrong. Each must occur in its file exactly once.
+var faults = []struct {
+	name, file, from, to string
+}{
+	{"threadgroup barrier missing", "norm.metal",
+		"    threadgroup_barrier(mem_flags::mem_threadgroup);\n", ""},
+	{"unguarded tail of a row", "common.h",
+		"if (first + i < end) row[first + i] = v[i];", "row[first + i] = v[i];"},
+	{"read past the end of a row", "common.h",
+		"if (first + i < end) v[i] = row[first + i];", "v[i] = row[first + i];"},
+	{"position at the end of the cache taken for inside", "rotary.h",
+		"position >= p.cache_rows", "position > p.cache_rows"},
+	{"negative position taken for inside", "rotary.h",
+		"if (position < 0 || ", "if ("},
+	{"position cut to 32 bits", "rotary.h",
+		"reinterpret_cast<device const long*>(positions)[at]", "int(reinterpret_cast<device const long*>(positions)[at])"},
+	{"second pass reads x instead of the sum", "norm.metal",
+		"kAdd ? static_cast<device const T*>(residual) : x;", "x;"},
+	{"gelu by a tanh that overflows", "gate.metal",
+		"return x / (1.0f + precise::exp(-2.0f * y));",
+		"const float e = precise::exp(2.0f * y); return 0.5f * x * (1.0f + (e - 1.0f) / (e + 1.0f));"},
+	{"sign of a sine", "rotary.h",
+		"b = T(fma(y, c, x * s));", "b = T(fma(y, c, -(x * s)));"},
+	{"weight offset added after rounding", "common.h",
+		"(float(weight[i]) + weight_offset)", "float(T(float(weight[i]) + weight_offset))"},
+	{"heads of k with q's stride", "rotary.h",
+		"k + token * p.k_token_stride", "k + token * p.q_token_stride"},
+	{"simdgroup function in divergent code", "prologue.metal",
+		"    sum = simd_sum(sum);\n", "    if (lane < 31) sum = simd_sum(sum);\n"},
+}
+
+// TestFaults seeds faults into copies of the shaders and expects the suite to
+// notice each. It compiles the shaders once per fault, so it runs on request.
+func TestFaults(t *testing.T) {
+	if os.Getenv("THOXBUILD_TEST_MUTANTS") == "" {
+		t.Skip("set THOXBUILD_TEST_MUTANTS=1 to seed faults into the shaders (about a minute)")
+	}
+	c := needClang(t)
+	objects := buildHarness(t, c, t.TempDir())
+	caught := 0
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			metal := t.TempDir()
+			if err := os.CopyFS(metal, os.DirFS(shaders)); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(metal, f.file)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(b), f.from); n != 1 {
+				t.Fatalf("%s holds the place of this fault %d times, expected once", f.file, n)
+			}
+			if err := os.WriteFile(path, []byte(strings.Replace(string(b), f.from, f.to, 1)), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			out, err := runSuite(t, buildSuite(t, c, metal, objects))
+			if err == nil {
+				t.Fatalf("the suite passed")
+			}
+			caught++
+			t.Logf("caught: %s", firstComplaint(out))
+		})
+	}
+	t.Logf("%d of %d faults caught", caught, len(faults))
+}
+
+// firstComplaint is the line that says what was wrong, after its case.
+func firstComplaint(out []byte) string {
+	lines := strings.Split(string(out), "\n")
+	for i, l := range lines {
+		if strings.Contains(l, "FAIL") || strings.Contains(l, "ERROR: AddressSanitizer") {
+			before := ""
+			for j := i - 1; j >= 0 && before == ""; j-- {
+				if !strings.HasPrefix(lines[j], "=") {
+					before = lines[j]
+				}
+			}
+			return before + ": " + strings.TrimSpace(l)
+		}
+	}
+	if n := len(lines); n > 1 {
+		return "died in " + lines[n-2]
+	}
+	return "died"
+}
