@@ -7,13 +7,23 @@ import (
 	"os/exec"
 	"runtime"
 
+	"github.com/thox-ai/thoxbuild/manifests"
 	"github.com/thox-ai/thoxbuild/matrix"
 )
 
 // Available reports whether this machine has, or can fetch, what a variant's
 // build needs: nil, or an error whose text says what is missing and how to get
 // it. It is cheap: nothing is fetched and no compiler is run.
-func Available(_ context.Context, n matrix.Need) error {
+func Available(ctx context.Context, n matrix.Need) error {
+	return AvailableFrom(ctx, n, manifests.CUDAWheels)
+}
+
+// AvailableFrom is Available where the workspace says where the CUDA compiler
+// comes from.
+func AvailableFrom(_ context.Context, n matrix.Need, cuda manifests.CUDASource) error {
+	if cuda == manifests.CUDAInstalled && (n.Tool == matrix.NVCC || n.Tool == matrix.ClangCUDA) {
+		return availableInstalledCUDA(n)
+	}
 	switch n.Tool {
 	case matrix.ZigCXX:
 		if runtime.GOOS != "linux" {

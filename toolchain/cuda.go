@@ -34,10 +34,13 @@ type CUDA struct {
 // cuda provides the device compiler for a request. host compiles the host
 // half of a .cu file, and is already what the C++ files are compiled with.
 func (s *Store) cuda(ctx context.Context, r Request, host Tool, parts hostParts) (*CUDA, error) {
-	switch version := r.Compute.Version; version.Major {
-	case 13:
+	version := r.Compute.Version
+	switch {
+	case r.CUDA == manifests.CUDAInstalled:
+		return s.installedCUDA(ctx, r, host)
+	case version.Major == 13:
 		return s.nvcc(ctx, r, host)
-	case 12:
+	case version.Major == 12:
 		return s.clangCUDA(ctx, r, parts)
 	default:
 		return nil, &Error{"choose a compiler for CUDA " + version.String(), errors.New("there are recipes for CUDA 12 and 13 only"),

@@ -18,6 +18,8 @@ type Request struct {
 	Zig string
 	// Glibc is the oldest glibc that the result must load with; zero means 2.28.
 	Glibc manifests.Version
+	// CUDA says where the device compiler comes from; empty means its wheels.
+	CUDA manifests.CUDASource
 }
 
 // DefaultGlibc is what manylinux_2_28 promises.

@@ -127,6 +127,7 @@ func (b *bench) plan(ctx context.Context, pick chosen, out string, check compile
 			kit, err := b.store.Kit(ctx, toolchain.Request{
 				Torch: v.Torch, Compute: v.Compute, Platform: v.Platform,
 				Zig: b.project.Workspace.Toolchain.Zig, Glibc: b.project.Workspace.Toolchain.Glibc,
+				CUDA: b.project.Workspace.Toolchain.CUDA,
 			})
 			if err != nil {
 				return nil, err

@@ -91,7 +91,7 @@ func (g *globals) expand(ctx context.Context, p *manifests.Project, sel selectio
 		}
 		shard = &s
 	}
-	probe := g.probe(ctx)
+	probe := g.probe(ctx, p.Workspace.Toolchain.CUDA)
 	var out []chosen
 	known := map[string]bool{}
 	var globErr error
@@ -130,8 +130,8 @@ func (g *globals) expand(ctx context.Context, p *manifests.Project, sel selectio
 }
 
 // probe answers whether this machine has, or can fetch, a tool.
-func (g *globals) probe(ctx context.Context) matrix.Probe {
-	return func(n matrix.Need) error { return toolchain.Available(ctx, n) }
+func (g *globals) probe(ctx context.Context, cuda manifests.CUDASource) matrix.Probe {
+	return func(n matrix.Need) error { return toolchain.AvailableFrom(ctx, n, cuda) }
 }
 
 func contains(list []string, s string) bool {

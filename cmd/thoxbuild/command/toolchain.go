@@ -78,7 +78,7 @@ func toolchainFetch(g *globals) *cobra.Command {
 					}
 					done[id] = true
 					if _, err := s.Kit(ctx, toolchain.Request{Torch: v.Torch, Compute: v.Compute, Platform: v.Platform,
-						Zig: p.Workspace.Toolchain.Zig, Glibc: p.Workspace.Toolchain.Glibc}); err != nil {
+						Zig: p.Workspace.Toolchain.Zig, Glibc: p.Workspace.Toolchain.Glibc, CUDA: p.Workspace.Toolchain.CUDA}); err != nil {
 						return err
 					}
 				}
