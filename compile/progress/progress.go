@@ -40,7 +40,10 @@ type Printer struct {
 	cached  int
 	done    int
 	total   int
-	drawn   int // live lines on the screen
+	moving  string // the transfer's line while one runs
+	label   string // the transfer that was announced last
+	drawn   int    // live lines on the screen
+	closed  bool
 	stop    chan struct{}
 	stopped sync.WaitGroup
 }
@@ -92,7 +95,7 @@ func (p *Printer) tick() {
 func (p *Printer) Observe(e compile.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done, p.total = e.Done, e.Total
+	p.done, p.total, p.moving = e.Done, e.Total, ""
 	var say bytes.Buffer
 	switch e.Type {
 	case compile.EventStarted:
@@ -151,7 +154,7 @@ func (p *Printer) draw(say []byte) {
 	var b bytes.Buffer
 	p.erase(&b)
 	b.Write(say)
-	if len(p.running) > 0 {
+	if !p.closed && (len(p.running) > 0 || p.moving != "") {
 		p.drawn = p.lines(&b)
 	}
 	if b.Len() > 0 {
@@ -168,7 +171,13 @@ func (p *Printer) erase(b *bytes.Buffer) {
 
 // lines draws the state and the running actions, the oldest first.
 func (p *Printer) lines(b *bytes.Buffer) int {
-	lines := []string{fmt.Sprintf("[%d/%d] %d running, %d from the cache", p.done, p.total, len(p.running), p.cached)}
+	var lines []string
+	if p.moving != "" {
+		lines = append(lines, p.moving)
+	}
+	if len(p.running) > 0 {
+		lines = append(lines, fmt.Sprintf("[%d/%d] %d running, %d from the cache", p.done, p.total, len(p.running), p.cached))
+	}
 	now := p.o.Now()
 	for i, r := range p.running {
 		if i == p.o.Rows && len(p.running) > p.o.Rows+1 {
@@ -184,8 +193,40 @@ func (p *Printer) lines(b *bytes.Buffer) int {
 	return len(lines)
 }
 
-// Close takes the live lines away.
+// Transfer shows how far a download is: a live line, or one plain line when it
+// begins. total is 0 when it is not known.
+func (p *Printer) Transfer(label string, done, total int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	if !p.o.Live {
+		if label != p.label {
+			p.label = label
+			fmt.Fprintf(p.w, "fetching %s\n", label)
+		}
+		return
+	}
+	p.moving = fmt.Sprintf("fetching %s  %.1f MB", label, float64(done)/1e6)
+	if total > 0 {
+		p.moving += fmt.Sprintf(" of %.1f MB", float64(total)/1e6)
+	}
+	if total > 0 && done >= total {
+		p.moving = ""
+	}
+	// The ticker draws it: a line per read would cost more than the reads.
+}
+
+// Close takes the live lines away. It may be called twice.
 func (p *Printer) Close() error {
+	p.mu.Lock()
+	was := p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if was {
+		return nil
+	}
 	if p.o.Live {
 		close(p.stop)
 		p.stopped.Wait()

@@ -137,3 +137,25 @@ func TestManyRunning(t *testing.T) {
 		t.Errorf("%v, left %q", err, s.lines)
 	}
 }
+
+func TestTransfer(t *testing.T) {
+	var b bytes.Buffer
+	p := New(&b, Options{})
+	p.Transfer("zig.whl", 1, 100)
+	p.Transfer("zig.whl", 100, 100)
+	p.Transfer("torch.whl", 5, 0)
+	p.Close()
+	p.Transfer("late.whl", 1, 2)
+	if got, want := b.String(), "fetching zig.whl\nfetching torch.whl\n"; got != want {
+		t.Errorf("plain output %q, want %q", got, want)
+	}
+	b.Reset()
+	p = New(&b, Options{Live: true})
+	p.Transfer("zig.whl", 50e6, 100e6)
+	p.Printf("a line")
+	p.Close()
+	if got := b.String(); !strings.HasPrefix(got, "a line\nfetching zig.whl  50.0 MB of 100.0 MB\n") {
+		t.Errorf("live output %q", got)
+	}
+	p.Close() // twice is harmless
+}

@@ -140,14 +140,14 @@ func (b *bench) plan(ctx context.Context, pick chosen, out string, check compile
 
 func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 	view := newView(g.streams)
-	defer view.close()
+	defer view.Close()
 	b, err := g.openBench(ctx, o.sel, view)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	if o.trace {
-		b.executor.Trace = func(label, command string) { view.printf("# %s\n%s", label, command) }
+		b.executor.Trace = func(label, command string) { view.Printf("# %s\n%s", label, command) }
 	}
 	var results []*compile.Result
 	var failed []error
@@ -157,7 +157,7 @@ func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 				return withHint(fmt.Errorf("%s cannot be built here: %s", skipped[0].Name, skipped[0].Reason),
 					"'thoxbuild matrix' shows what can")
 			}
-			view.printf("%d of %d variants cannot be built here; 'thoxbuild matrix' says why", len(skipped), len(pick.variants))
+			view.Printf("%d of %d variants cannot be built here; 'thoxbuild matrix' says why", len(skipped), len(pick.variants))
 		}
 		if len(pick.variants) == 0 {
 			continue
@@ -176,7 +176,7 @@ func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 			Timeout: o.timeout, History: history, Observer: view, Rebuild: o.rebuild,
 		})
 		if saveErr := history.Save(); saveErr != nil {
-			view.printf("history of run times not saved: %v", saveErr)
+			view.Printf("history of run times not saved: %v", saveErr)
 		}
 		if res != nil {
 			results = append(results, res)
@@ -188,7 +188,7 @@ func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 			}
 		}
 	}
-	view.close()
+	view.Close()
 	if !o.dryRun {
 		if err := printResults(g.streams, results, o.jsonOut); err != nil {
 			return err

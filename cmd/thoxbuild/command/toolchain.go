@@ -62,7 +62,7 @@ func toolchainFetch(g *globals) *cobra.Command {
 				return err
 			}
 			view := newView(g.streams)
-			defer view.close()
+			defer view.Close()
 			s, lock, err := g.openStore(p, view)
 			if err != nil {
 				return err
@@ -83,7 +83,7 @@ func toolchainFetch(g *globals) *cobra.Command {
 					}
 				}
 			}
-			view.close()
+			view.Close()
 			g.streams.notef("%d kits are ready in %.1f s", len(done), time.Since(start).Seconds())
 			return nil
 		},
