@@ -10,7 +10,7 @@ import (
 func commands(g *globals) []*cobra.Command {
 	return []*cobra.Command{
 		newMatrix(g), newToolchain(g), newDoctor(g), newBuild(g), newExplain(g), newAbicheck(g),
-		newPublish(g), newLock(g), newPull(g), newVerify(g), newHub(g),
+		newSign(g), newPublish(g), newLock(g), newPull(g), newVerify(g), newHub(g),
 	}
 }
 

@@ -93,7 +93,11 @@ Exit status 3 means that a check refused the variants.`,
 				if err := hubOnly(c, to); err != nil {
 					return err
 				}
-				return publishOCI(ctx, g.streams, o, to, mountFrom, lockPath, jsonPath)
+				inputs, err := buildInputs(p, k)
+				if err != nil {
+					return err
+				}
+				return publishOCI(ctx, g.streams, o, to, mountFrom, inputs, lockPath, jsonPath)
 			}
 			if mountFrom != "" {
 				return usagef("--mount-from is for registries only")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,8 @@ import (
 	"github.com/thox-ai/thoxbuild/hub/lock"
 	"github.com/thox-ai/thoxbuild/hub/oci"
 	"github.com/thox-ai/thoxbuild/hub/publish"
+	"github.com/thox-ai/thoxbuild/hub/sign"
+	"github.com/thox-ai/thoxbuild/manifests"
 )
 
 // hubOnly refuses flags that mean nothing to a registry.
@@ -28,7 +31,7 @@ func hubOnly(c *cobra.Command, to string) error {
 }
 
 // publishOCI pushes what has passed the gates to a registry and pins it.
-func publishOCI(ctx context.Context, s *Streams, o publish.Options, to, mountFrom, lockPath, jsonPath string) error {
+func publishOCI(ctx context.Context, s *Streams, o publish.Options, to, mountFrom string, inputs []sign.Input, lockPath, jsonPath string) error {
 	target, err := oci.ParseTarget(to)
 	if err != nil {
 		return usageError{err}
@@ -44,7 +47,7 @@ func publishOCI(ctx context.Context, s *Streams, o publish.Options, to, mountFro
 	if err != nil {
 		return gateError(err)
 	}
-	attached, err := attachments(ctx, b)
+	attached, err := attachments(ctx, b, inputs)
 	if err != nil {
 		return err
 	}
@@ -100,8 +103,9 @@ func printPush(s *Streams, b *bundle.Bundle, res *oci.Result) error {
 }
 
 // attachments are the documents about the variants that a registry keeps
-// beside them: the abicheck report of each.
-func attachments(ctx context.Context, b *bundle.Bundle) ([]oci.Attachment, error) {
+// beside them: the abicheck report of each, how it was built, and its
+// signature if it has one.
+func attachments(ctx context.Context, b *bundle.Bundle, inputs []sign.Input) ([]oci.Attachment, error) {
 	var out []oci.Attachment
 	for _, v := range b.Variants {
 		r, err := abicheck.Check(ctx, []string{v.Dir}, &abicheck.Options{TorchExports: torchExports})
@@ -115,6 +119,17 @@ func attachments(ctx context.Context, b *bundle.Bundle) ([]oci.Attachment, error
 		// The report speaks of the variant, not of the machine it lay on.
 		data := bytes.ReplaceAll(text.Bytes(), []byte(v.Dir), []byte(v.Name))
 		out = append(out, oci.Attachment{Variant: v.Name, ArtifactType: oci.ABIReportType, Data: data})
+		statement, err := sign.Provenance(v, inputs)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, oci.Attachment{Variant: v.Name, ArtifactType: oci.ProvenanceType, Data: statement})
+		sig, err := os.ReadFile(filepath.Join(v.Dir, manifests.SignatureFile))
+		if err == nil {
+			out = append(out, oci.Attachment{Variant: v.Name, ArtifactType: oci.SignatureType, Data: sig})
+		} else if !os.IsNotExist(err) {
+			return nil, err
+		}
 	}
 	return out, nil
 }

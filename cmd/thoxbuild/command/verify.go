@@ -17,7 +17,7 @@ import (
 )
 
 func newVerify(g *globals) *cobra.Command {
-	var endpoint, lockFile, kernelsLock, repoType, dir, cache, as string
+	var endpoint, lockFile, kernelsLock, repoType, dir, cache, as, key, policy string
 	var o verify.Options
 	var asJSON bool
 	c := &cobra.Command{
@@ -26,7 +26,8 @@ func newVerify(g *globals) *cobra.Command {
 		Long: `Verify reads every file of a published revision and compares it with the digests
 in thoxbuild.lock and in each variant's metadata.json. Every difference is
 named: a moved branch, an edited lock, a swapped, missing or extra file, a
-variant that was added later.
+variant that was added later. With --key or --policy, every variant must also
+be signed by somebody who is trusted to sign this repository.
 
 Exit status 3 means that something differs.`,
 		Example: `  $ thoxbuild verify                             # what thoxbuild.lock pins, on the Hub
@@ -72,6 +73,9 @@ Exit status 3 means that something differs.`,
 				if o.KernelsLock, err = manifests.ParseLock(b); err != nil {
 					return usageError{fmt.Errorf("%s: %w", kernelsLock, err)}
 				}
+			}
+			if o.Signature, err = trustFlags(key, policy, lockName(id)); err != nil {
+				return err
 			}
 			var src source.Source
 			switch {
@@ -137,6 +141,8 @@ Exit status 3 means that something differs.`,
 	f.StringVar(&dir, "dir", "", "verify the variants in a folder")
 	f.StringVar(&cache, "cache", "", "verify what is installed in a Hub cache folder")
 	f.StringVar(&as, "as", "", "`NAMESPACE/NAME` in the cache of a kernel from a registry (default the end of its path)")
+	f.StringVar(&key, "key", "", "require a signature by this public key `FILE`")
+	f.StringVar(&policy, "policy", "", "require a signature that this policy `FILE` allows (issuer, identity, repository)")
 	f.StringSliceVar(&o.Variants, "variant", nil, "only these variants")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return c
