@@ -89,7 +89,7 @@ func TestMacCommands(t *testing.T) {
 	if !strings.Contains(string(header), "0x62,0x79,0x74,0x65,0x73") { // "bytes"
 		t.Errorf("the header does not hold the library:\n%s", header)
 	}
-	c := needClang(t)
+	c := needSyntaxOnly(t)
 	source := filepath.Join(t.TempDir(), "uses.mm")
 	text := `#include "_thox_edge_ops_metal_dev_metallib.h"
 id<MTLLibrary> load(id<MTLDevice> device) { return _thox_edge_ops_metal_dev_metal::createLibrary(device); }

@@ -30,7 +30,7 @@ var faults = []struct {
 		"return x / (1.0f + precise::exp(-2.0f * y));",
 		"const float e = precise::exp(2.0f * y); return 0.5f * x * (1.0f + (e - 1.0f) / (e + 1.0f));"},
 	{"sign of a sine", "rotary.h",
-		"b = T(fma(y, c, x * s));", "b = T(fma(y, c, -(x * s)));"},
+		"b = T(metal::fma(y, c, x * s));", "b = T(metal::fma(y, c, -(x * s)));"},
 	{"weight offset added after rounding", "common.h",
 		"(float(weight[i]) + weight_offset)", "float(T(float(weight[i]) + weight_offset))"},
 	{"heads of k with q's stride", "rotary.h",

@@ -41,7 +41,7 @@ inline void store4(device T* row, int first, int end, bool aligned, vec<T, 4> v)
 
 template <typename T>
 inline float add_squares(vec<T, 4> v, float sum) {
-  for (int i = 0; i < 4; ++i) sum = fma(float(v[i]), float(v[i]), sum);
+  for (int i = 0; i < 4; ++i) sum = metal::fma(float(v[i]), float(v[i]), sum);
   return sum;
 }
 
@@ -52,7 +52,7 @@ inline vec<T, 4> normalized(vec<T, 4> x, float rstd, vec<T, 4> weight, float wei
 }
 
 inline float reciprocal_root(float sum, float inverse_count, float eps) {
-  return precise::rsqrt(fma(sum, inverse_count, eps));
+  return precise::rsqrt(metal::fma(sum, inverse_count, eps));
 }
 
 }  // namespace thox_edge_ops_metal

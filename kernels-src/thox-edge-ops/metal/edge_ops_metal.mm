@@ -10,6 +10,7 @@
 #import <Foundation/Foundation.h>
 #import <Metal/Metal.h>
 
+#include <exception>
 #include <map>
 #include <mutex>
 #include <string>
@@ -84,18 +85,23 @@ std::string encode(const Launch& launch) {
     threads = launch.fixed_threads ? 0 : most / launch.thread_step * launch.thread_step;
     if (threads == 0) return std::string(launch.shader) + ": this GPU runs too few threads per threadgroup";
   }
+  std::string* const failure = &error;
   dispatch_sync(stream->queue(), ^{
     @autoreleasepool {
-      id<MTLComputeCommandEncoder> encoder = stream->commandEncoder();
-      [encoder setComputePipelineState:pipeline];
-      [encoder setBytes:launch.params length:launch.params_size atIndex:0];
-      for (int i = 0; i < launch.buffer_count; ++i) {
-        const Buffer& b = launch.buffers[i];
-        [encoder setBuffer:(__bridge id<MTLBuffer>)b.buffer offset:NSUInteger(b.offset) atIndex:NSUInteger(i + 1)];
+      try {
+        id<MTLComputeCommandEncoder> encoder = stream->commandEncoder();
+        [encoder setComputePipelineState:pipeline];
+        [encoder setBytes:launch.params length:launch.params_size atIndex:0];
+        for (int i = 0; i < launch.buffer_count; ++i) {
+          const Buffer& b = launch.buffers[i];
+          [encoder setBuffer:(__bridge id<MTLBuffer>)b.buffer offset:NSUInteger(b.offset) atIndex:NSUInteger(i + 1)];
+        }
+        if (launch.threadgroup_bytes != 0) [encoder setThreadgroupMemoryLength:launch.threadgroup_bytes atIndex:0];
+        [encoder dispatchThreadgroups:MTLSizeMake(launch.groups_x, launch.groups_y, 1)
+                threadsPerThreadgroup:MTLSizeMake(threads, 1, 1)];
+      } catch (const std::exception& e) {  // must not unwind through the queue's C code
+        *failure = e.what();
       }
-      if (launch.threadgroup_bytes != 0) [encoder setThreadgroupMemoryLength:launch.threadgroup_bytes atIndex:0];
-      [encoder dispatchThreadgroups:MTLSizeMake(launch.groups_x, launch.groups_y, 1)
-              threadsPerThreadgroup:MTLSizeMake(threads, 1, 1)];
     }
   });
   return error;

@@ -36,8 +36,8 @@ inline float4 angles4(constant RotaryParams& p, device const char* row, int firs
 template <typename T>
 inline void rotate_pair(thread T& a, thread T& b, float c, float s) {
   const float x = float(a), y = float(b);
-  a = T(fma(x, c, -(y * s)));
-  b = T(fma(y, c, x * s));
+  a = T(metal::fma(x, c, -(y * s)));
+  b = T(metal::fma(y, c, x * s));
 }
 
 // The four pairs from `pair` on: halves in a and b, or eight elements in a row.
