@@ -1,0 +1,153 @@
+package compile_test
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/thox-ai/thoxbuild/compile"
+	"github.com/thox-ai/thoxbuild/compile/cache"
+	"github.com/thox-ai/thoxbuild/compile/local"
+	"github.com/thox-ai/thoxbuild/manifests"
+	"github.com/thox-ai/thoxbuild/matrix"
+	"github.com/thox-ai/thoxbuild/toolchain"
+)
+
+// TestCUDAKits builds a kernel with the real compiler of each CUDA release for
+// each processor, twice in different folders, and expects equal bytes.
+func TestCUDAKits(t *testing.T) {
+	if os.Getenv("THOXBUILD_TEST_NETWORK") == "" {
+		t.Skip("set THOXBUILD_TEST_NETWORK=1: this test fetches 500 MB from the package index and compiles for a minute")
+	}
+	dir := os.Getenv("THOXBUILD_STORE")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	s, err := toolchain.Open(toolchain.Options{Dir: dir, Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"torch213-cxx11-cu126-x86_64-linux", "torch213-cxx11-cu126-aarch64-linux",
+		"torch213-cxx11-cu130-x86_64-linux", "torch213-cxx11-cu130-aarch64-linux",
+		"torch213-cxx11-cu132-x86_64-linux", "torch213-cxx11-cu132-aarch64-linux",
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, second := buildCUDA(t, s, name, t.TempDir()), buildCUDA(t, s, name, filepath.Join(t.TempDir(), "a longer", "way"))
+			for file, b := range first {
+				if !bytes.Equal(b, second[file]) {
+					t.Errorf("%s differs between two folders", file)
+				}
+			}
+			if len(first) != len(second) {
+				t.Errorf("%d files and %d files", len(first), len(second))
+			}
+			checkCUDALibrary(t, name, first)
+		})
+	}
+}
+
+// buildCUDA builds one variant of the test kernel with a cache of its own and
+// returns the files of its folder.
+func buildCUDA(t *testing.T, s *toolchain.Store, name, dir string) map[string][]byte {
+	t.Helper()
+	kernelDir := filepath.Join(dir, "kernel")
+	if err := os.CopyFS(kernelDir, os.DirFS("testdata/cuda")); err != nil {
+		t.Fatal(err)
+	}
+	project, err := manifests.Load(kernelDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vs, err := matrix.Expand(project.Kernels[0], project.Workspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	matrix.Decide(vs, func(n matrix.Need) error { return toolchain.Available(t.Context(), n) })
+	if vs, err = matrix.Select(vs, []string{name}); err != nil {
+		t.Fatal(err)
+	}
+	if !vs[0].Buildable {
+		t.Skip(vs[0].Reason)
+	}
+	plan, err := compile.NewPlan(compile.Config{
+		Kernel: project.Kernels[0], Workspace: project.Workspace, Variants: vs, OutDir: filepath.Join(dir, "out"), Builder: "test",
+		Tools: func(v matrix.Variant) (*compile.Toolset, error) {
+			kit, err := s.Kit(context.Background(), toolchain.Request{Torch: v.Torch, Compute: v.Compute, Platform: v.Platform})
+			if err != nil {
+				return nil, err
+			}
+			return compile.FromKit(kit, v.Torch), nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cache.Open(filepath.Join(dir, "cache"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	res, err := plan.Run(t.Context(), compile.RunOptions{
+		Executor: &local.Executor{Scratch: c.Scratch(), Resolve: s.Real, LocalEnv: s.LocalEnv}, Cache: c, Jobs: 2,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]byte{}
+	entries, err := os.ReadDir(res.Variants[0].Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if out[e.Name()], err = os.ReadFile(filepath.Join(res.Variants[0].Dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// checkCUDALibrary expects a library of the right machine that loads torch's
+// runtime and carries device code, and none of this machine's folders.
+func checkCUDALibrary(t *testing.T, name string, files map[string][]byte) {
+	t.Helper()
+	for file, b := range files {
+		if !strings.HasSuffix(file, ".so") {
+			continue
+		}
+		f, err := elf.NewFile(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]elf.Machine{true: elf.EM_AARCH64, false: elf.EM_X86_64}[strings.Contains(name, "aarch64")]; f.Machine != want {
+			t.Errorf("machine %v, expected %v", f.Machine, want)
+		}
+		libs, err := f.ImportedLibraries()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cudart := map[bool]string{true: "libcudart.so.12", false: "libcudart.so.13"}[strings.Contains(name, "cu126")]
+		for _, need := range []string{cudart, "libc10_cuda.so", "libtorch_cuda.so"} {
+			if !slices.Contains(libs, need) {
+				t.Errorf("needs %q, expected %s among them", libs, need)
+			}
+		}
+		if f.Section(".nv_fatbin") == nil {
+			t.Error("no device code")
+		}
+		dirs := []string{os.TempDir()}
+		if home, err := os.UserHomeDir(); err == nil {
+			dirs = append(dirs, home)
+		}
+		for _, d := range dirs {
+			if bytes.Contains(b, []byte(d+"/")) {
+				t.Errorf("the library names %s", d)
+			}
+		}
+	}
+}
