@@ -243,15 +243,22 @@ int launch_norm(const NormParams& p, void* stream, const Device& device) {
     return launch(wide_norm_kernel<T, kAligned, kAdd>, dim3(unsigned(p.rows)), dim3(512), 0, stream, device, p);
   }
   const int slices = int(div_up(p.cols, 32 * kVec<T>));
-  // A block per row at a time costs too much of its start and end where there
-  // are thousands of rows to come.
+  // A block for each row costs too much of its start and end where there are
+  // thousands of rows. Three kernels differ in the registers that they may use,
+  // so in the warps that a multiprocessor of 64 Ki registers holds.
   if constexpr (kAligned) {
     if (slices >= (kAdd ? 8 : 4) && slices <= 16) {
-      const int threads = slices * 32;
-      const int64_t resident = device.sms * int64_t((kAdd ? device.threads / 2 : device.threads * 25 / 32) / threads);
+      const int most = device.threads / 32;
+      const int roomy = (kAdd ? 32 : 48) < most ? (kAdd ? 32 : 48) : most;
+      // Blocks of an odd size leave more of the machine idle than fewer registers cost.
+      const bool tight = !kAdd && (roomy - roomy / slices * slices) * 8 > roomy;
+      const int64_t resident = int64_t(device.sms) * ((tight ? most : roomy) / slices);
       if (resident > 0 && p.rows >= 4 * resident) {
-        return launch(norm_rows_kernel<T, kAdd, kAdd ? 2 : 3>, dim3(unsigned(resident)), dim3(threads), 0, stream,
-                      device, p);
+        auto kernel = norm_rows_kernel<T, kAdd, kAdd ? 2 : 3>;
+        if constexpr (!kAdd) {
+          if (tight) kernel = norm_rows_kernel<T, kAdd, 4>;
+        }
+        return launch(kernel, dim3(unsigned(resident)), dim3(slices * 32), 0, stream, device, p);
       }
     }
   }

@@ -15,6 +15,8 @@ namespace thox_edge_ops_cuda {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr int kPairedThreads = 64;
+
 struct PrologueParams : PrologueArgs {
   float inverse_dim;
 };
@@ -109,9 +111,10 @@ __global__ void __launch_bounds__(kThreads) prologue_kernel(const PrologueParams
 // Two vectors per lane, kLanes lanes per head of exactly 2 * kLanes vectors:
 // lane l holds vectors l and l + kLanes. Where the whole head is rotated in
 // halves, both sides of every pair are then in one lane, the angles are read
-// once for both, and the sums need one shuffle less per vector.
+// once for both, and the sums need one shuffle less per vector. Blocks are of
+// two warps: the lanes of all heads of common models fill them without a rest.
 template <typename T, typename C, int kLanes, bool kInterleaved>
-__global__ void __launch_bounds__(kThreads, 8) paired_prologue_kernel(const PrologueParams p) {
+__global__ void __launch_bounds__(kPairedThreads, 16) paired_prologue_kernel(const PrologueParams p) {
   constexpr int N = kVec<T>;
   constexpr int kPairs = kInterleaved ? N / 2 : N;
   constexpr int kSets = kInterleaved ? 2 : 1;  // groups of angles per lane
@@ -133,7 +136,7 @@ __global__ void __launch_bounds__(kThreads, 8) paired_prologue_kernel(const Prol
 
   begin_dependent_launch();
 
-  V ga, gb;
+  float ga[N], gb[N];
   bool ready = false;
   for (int64_t token = blockIdx.y; token < r.tokens; token += gridDim.y) {
     const int64_t position = position_of(r, token);
@@ -141,8 +144,12 @@ __global__ void __launch_bounds__(kThreads, 8) paired_prologue_kernel(const Prol
     V a = load<true, N>(static_cast<const T*>(at), 0, 0);
     V b = load<true, N>(static_cast<const T*>(at), kLanes * N, 0);
     if (!ready) {
-      ga = load<true, N>(weight, first, 0);
-      gb = load<true, N>(weight, second, 0);
+      const V u = load<true, N>(weight, first, 0), v = load<true, N>(weight, second, 0);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        ga[i] = to_float(u.v[i]) + p.weight_offset;
+        gb[i] = to_float(v.v[i]) + p.weight_offset;
+      }
       ready = true;
     }
     const bool inside = uint64_t(position) < uint64_t(r.cache_rows);
@@ -168,8 +175,8 @@ __global__ void __launch_bounds__(kThreads, 8) paired_prologue_kernel(const Prol
     const float rstd = rsqrtf(fmaf(sum, p.inverse_dim, p.eps));
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      a.v[i] = from_float<T>(scale(to_float(a.v[i]), rstd, to_float(ga.v[i]) + p.weight_offset));
-      b.v[i] = from_float<T>(scale(to_float(b.v[i]), rstd, to_float(gb.v[i]) + p.weight_offset));
+      a.v[i] = from_float<T>(scale(to_float(a.v[i]), rstd, ga[i]));
+      b.v[i] = from_float<T>(scale(to_float(b.v[i]), rstd, gb[i]));
     }
     if (inside) {
       if constexpr (kInterleaved) {
@@ -261,8 +268,8 @@ __global__ void __launch_bounds__(kThreads) prologue_any_kernel(const ProloguePa
 
 // Blocks along the tokens: enough to fill the machine, few enough that a
 // thread keeps its weights over several tokens.
-unsigned token_blocks(int64_t tokens, int64_t head_blocks, const Device& device) {
-  int64_t most = div_up(int64_t(device.sms) * 32, head_blocks);
+unsigned token_blocks(int64_t tokens, int64_t head_blocks, int threads, const Device& device) {
+  int64_t most = div_up(int64_t(device.sms) * (4096 / threads), head_blocks);
   if (most > 65535) most = 65535;
   return unsigned(tokens < most ? tokens : most);
 }
@@ -275,20 +282,18 @@ int launch_lanes(const PrologueParams& p, void* stream, const Device& device) {
   // At a few tokens small blocks reach more multiprocessors.
   const int threads = work < int64_t(device.sms) * 2048 ? 64 : kThreads;
   const int64_t blocks = div_up(heads, threads / kLanes);
-  const dim3 grid(unsigned(blocks), token_blocks(p.rotary.tokens, blocks, device));
+  const dim3 grid(unsigned(blocks), token_blocks(p.rotary.tokens, blocks, threads, device));
   auto kernel = inter ? prologue_kernel<T, C, kLanes, true> : prologue_kernel<T, C, kLanes, false>;
   return launch(kernel, grid, dim3(threads), 0, stream, device, p);
 }
 
 template <typename T, typename C, int kLanes>
 int launch_paired(const PrologueParams& p, void* stream, const Device& device) {
-  const int heads = p.rotary.q_heads + p.rotary.k_heads;
-  const int64_t work = p.rotary.tokens * heads * kLanes;
-  const bool inter = p.rotary.interleaved;
-  const int threads = work < int64_t(device.sms) * 2048 ? 64 : kThreads;
-  const int64_t blocks = div_up(heads, threads / kLanes);
-  const dim3 grid(unsigned(blocks), token_blocks(p.rotary.tokens, blocks, device));
-  auto kernel = inter ? paired_prologue_kernel<T, C, kLanes, true> : paired_prologue_kernel<T, C, kLanes, false>;
+  constexpr int threads = kPairedThreads;
+  const int64_t blocks = div_up(p.rotary.q_heads + p.rotary.k_heads, threads / kLanes);
+  const dim3 grid(unsigned(blocks), token_blocks(p.rotary.tokens, blocks, threads, device));
+  auto kernel = p.rotary.interleaved ? paired_prologue_kernel<T, C, kLanes, true>
+                                     : paired_prologue_kernel<T, C, kLanes, false>;
   return launch(kernel, grid, dim3(threads), 0, stream, device, p);
 }
 
@@ -329,7 +334,7 @@ int prologue(const PrologueArgs& args, DType dtype, void* stream) {
   if (vectors) return launch_lanes<T, C, 32>(p, stream, device);
   const int warps = kThreads / 32;
   const int64_t blocks = div_up(r.q_heads + r.k_heads, warps);
-  const dim3 grid(unsigned(blocks), token_blocks(r.tokens, blocks, device));
+  const dim3 grid(unsigned(blocks), token_blocks(r.tokens, blocks, kThreads, device));
   auto kernel = r.interleaved ? prologue_any_kernel<T, C, true> : prologue_any_kernel<T, C, false>;
   return launch(kernel, grid, dim3(kThreads), size_t(warps) * r.head_dim * sizeof(T), stream, device, p);
 }

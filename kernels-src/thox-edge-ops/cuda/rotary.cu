@@ -58,7 +58,9 @@ int launch_rotary(const RotaryArgs& p, void* stream, const Device& device) {
   const int64_t work = int64_t(p.rotary_dim / 2 / pairs) * (p.q_heads + p.k_heads);
   if (work > 0x7fffffffLL - kThreads) return cudaErrorInvalidValue;
   // A few tokens spread over many multiprocessors in blocks of two warps.
-  const int threads = work * p.tokens < int64_t(device.sms) * 2048 ? 64 : 128;
+  // Many get blocks of three or four, whichever their lanes fill better.
+  const bool few = work * p.tokens < int64_t(device.sms) * 2048;
+  const int threads = few ? 64 : div_up(work, 96) * 96 < div_up(work, kThreads) * kThreads ? 96 : kThreads;
   const dim3 grid(unsigned(div_up(work, threads)), unsigned(p.tokens < 65535 ? p.tokens : 65535));
   auto kernel = p.interleaved ? rotary_kernel<T, C, N, true> : rotary_kernel<T, C, N, false>;
   return launch(kernel, grid, dim3(threads), 0, stream, device, p);
