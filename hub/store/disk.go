@@ -56,13 +56,19 @@ func (t *tempFile) commit(path string) error {
 	if t.done {
 		return errors.New("temporary file used twice")
 	}
-	if err := t.d.mkdir(filepath.Dir(path)); err != nil {
-		return err
-	}
 	if err := t.d.step("sync", t.f.Name()); err != nil {
 		return err
 	}
 	if err := t.f.Sync(); err != nil {
+		return err
+	}
+	return t.place(path)
+}
+
+// place makes the bytes visible under path. They survive a kill, but perhaps
+// not a loss of power, so it is for what is checked before it is used.
+func (t *tempFile) place(path string) error {
+	if err := t.d.mkdir(filepath.Dir(path)); err != nil {
 		return err
 	}
 	if err := t.f.Close(); err != nil {
