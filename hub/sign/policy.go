@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -158,6 +159,20 @@ func (p *Policy) Check(repo string, data, bundleJSON []byte) error {
 	}
 	_, err := p.verify(repo, bundleJSON, verify.WithArtifact(bytes.NewReader(data)))
 	return err
+}
+
+// Signs reports whether a bundle is about these bytes at all, whoever made it.
+// It trusts nothing; it finds signatures that a newer build left behind.
+func Signs(data, bundleJSON []byte) error {
+	b := &bundle.Bundle{}
+	if err := b.UnmarshalJSON(bundleJSON); err != nil {
+		return fmt.Errorf("the bundle: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	if got := b.GetMessageSignature().GetMessageDigest().GetDigest(); !bytes.Equal(got, sum[:]) {
+		return fmt.Errorf("it signs %x, the bytes are %x", got, sum)
+	}
+	return nil
 }
 
 // CheckStatement verifies a bundle that holds a statement about an artifact

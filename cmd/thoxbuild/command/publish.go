@@ -82,7 +82,7 @@ Exit status 3 means that a check refused the variants.`,
 					return err
 				}
 			}
-			o.Gates = append(o.Gates, abiGate)
+			o.Gates = append(o.Gates, abiGate, signatureGate)
 			o.Progress = publishProgress(g.streams)
 			o.Log = g.streams.notef
 			lockPath := firstOf(lockFile, filepath.Join(p.Workspace.Dir, lock.FileName))

@@ -140,6 +140,27 @@ func signVariant(ctx context.Context, s *Streams, signer *sign.Signer, trusted *
 	return nil
 }
 
+// signatureGate refuses a signature that an earlier build left behind.
+func signatureGate(_ context.Context, b *bundle.Bundle) error {
+	for _, v := range b.Variants {
+		sig, err := os.ReadFile(filepath.Join(v.Dir, manifests.SignatureFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(v.Dir, manifests.MetadataFile))
+		if err != nil {
+			return err
+		}
+		if err := sign.Signs(data, sig); err != nil {
+			return fmt.Errorf("variant %s: %s is not a signature of its metadata (%w); sign it again or remove the file", v.Name, manifests.SignatureFile, err)
+		}
+	}
+	return nil
+}
+
 // signer makes what signs and, for a local key, the policy that believes it.
 func (sf *signFlags) signer(ctx context.Context, s *Streams) (*sign.Signer, *sign.Policy, error) {
 	switch {
