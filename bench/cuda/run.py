@@ -7,7 +7,7 @@ public, raw: per trial every arm runs one block of 50 calls, then synchronizes; 
 time counts. graph: one replay of 50 captured calls, timed by events. bandwidth: the same
 over rings of buffers larger than the second level cache, with a copy of as many bytes
 among the arms. The order is shuffled per trial; the whole is repeated in fresh processes.
-Arms are checked against float64 first. The clocks are left alone. See bench/README.md.
+Arms are checked against float64 first. The clocks are left alone. See README.md beside this file.
 """
 
 import argparse
