@@ -5,6 +5,7 @@ import (
 	"context"
 	"debug/elf"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,6 +49,7 @@ func TestCUDAKits(t *testing.T) {
 				t.Errorf("%d files and %d files", len(first), len(second))
 			}
 			checkCUDALibrary(t, name, first)
+			loadCUDALibrary(t, name, first)
 		})
 	}
 }
@@ -148,6 +150,35 @@ func checkCUDALibrary(t *testing.T, name string, files map[string][]byte) {
 			if bytes.Contains(b, []byte(d+"/")) {
 				t.Errorf("the library names %s", d)
 			}
+		}
+	}
+}
+
+// loadCUDALibrary loads the library in a real torch of the same CUDA, which
+// needs no device: every symbol is bound at once.
+func loadCUDALibrary(t *testing.T, name string, files map[string][]byte) {
+	t.Helper()
+	python := filepath.Join("..", ".venv", "bin", "python")
+	have, err := exec.Command(python, "-c", "import torch, platform; print(torch.__version__[:4], torch.version.cuda, platform.machine())").Output()
+	if err != nil || strings.TrimSpace(string(have)) != "2.13 13.0 x86_64" || !strings.Contains(name, "cu130-x86_64") {
+		return // another torch than the one that this variant is for
+	}
+	for file, b := range files {
+		if !strings.HasSuffix(file, ".so") {
+			continue
+		}
+		lib := filepath.Join(t.TempDir(), file)
+		if err := os.WriteFile(lib, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		ops, _, _ := strings.Cut(file, ".")
+		out, err := exec.Command(python, "-c", `
+import sys, torch
+torch.ops.load_library(sys.argv[1])
+print(getattr(torch.ops, sys.argv[2]).scaled.default._schema)
+print([l.split()[-1].split("/")[-1] for l in open("/proc/self/maps") if "cudart" in l][0])`, lib, ops).CombinedOutput()
+		if want := "(Tensor x, float factor) -> Tensor\nlibcudart.so.13\n"; err != nil || !strings.HasSuffix(string(out), want) {
+			t.Errorf("loading it in torch: %v\n%s", err, out)
 		}
 	}
 }
