@@ -34,7 +34,7 @@ __device__ __forceinline__ float slice_sum(const float* partial, int slices) {
 
 // kHeld: slices per warp. kThreads and kBlocks bound the registers.
 template <typename T, int kHeld, bool kAligned, bool kAdd, int kThreads, int kBlocks>
-__global__ void __launch_bounds__(kThreads, kBlocks) norm_kernel(const NormParams p) {
+__global__ void __launch_bounds__(kThreads, resident(kThreads, kBlocks)) norm_kernel(const NormParams p) {
   constexpr int N = kVec<T>;
   using V = Vec<T, N>;
   // Eight vectors of the row and as many of the weight would not fit the
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) norm_kernel(const NormParam
 // and written. One row ahead with as many blocks as its registers allow beat
 // two and three rows ahead, and no row ahead, on an H200.
 template <typename T, bool kAdd, int kBlocks>
-__global__ void __launch_bounds__(512, kBlocks) norm_rows_kernel(const NormParams p) {
+__global__ void __launch_bounds__(512, resident(512, kBlocks)) norm_rows_kernel(const NormParams p) {
   constexpr int N = kVec<T>;
   using V = Vec<T, N>;
   const int first = threadIdx.x * N;

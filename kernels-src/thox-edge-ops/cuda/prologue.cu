@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kThreads) prologue_kernel(const PrologueParams
 // once for both, and the sums need one shuffle less per vector. Blocks are of
 // two warps: the lanes of all heads of common models fill them without a rest.
 template <typename T, typename C, int kLanes, bool kInterleaved>
-__global__ void __launch_bounds__(kPairedThreads, 16) paired_prologue_kernel(const PrologueParams p) {
+__global__ void __launch_bounds__(kPairedThreads, resident(kPairedThreads, 16)) paired_prologue_kernel(const PrologueParams p) {
   constexpr int N = kVec<T>;
   constexpr int kPairs = kInterleaved ? N / 2 : N;
   constexpr int kSets = kInterleaved ? 2 : 1;  // groups of angles per lane

@@ -27,6 +27,19 @@ __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float v) {
   return __float2bfloat16_rn(v);
 }
 
+// Blocks of a size that one multiprocessor is asked to hold. Devices differ in
+// how many threads that is (CUDA programming guide, compute capabilities), and
+// ptxas warns about a wish that a device can never grant.
+__host__ __device__ constexpr int resident(int threads, int blocks) {
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 750)
+  return threads * blocks > 1024 ? 1024 / threads : blocks;
+#elif defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1100)
+  return threads * blocks > 1536 ? 1536 / threads : blocks;
+#else
+  return blocks;
+#endif
+}
+
 // Elements of T in one 16-byte access.
 template <typename T>
 constexpr int kVec = 16 / int(sizeof(T));
