@@ -27,5 +27,5 @@ printf '$ thoxbuild hub serve --dir .demo/hub --addr 127.0.0.1:0 &\n%s\n' "$HF_E
 run thoxbuild matrix
 run thoxbuild build --variant "$VARIANT"
 run thoxbuild abicheck build/
-run thoxbuild publish --repo "$REPO" --variant "$VARIANT" --partial --allow-dirty --lock "$DEMO/thoxbuild.lock"
-run .venv/bin/python tests/demo/load.py "$REPO" "$DEMO/thoxbuild.lock"
+run thoxbuild publish --repo "$REPO" --variant "$VARIANT" --partial --allow-dirty --lock .demo/thoxbuild.lock
+run .venv/bin/python tests/demo/load.py "$REPO" .demo/thoxbuild.lock

@@ -299,13 +299,14 @@ func parseRepoType(s string) (client.RepoType, error) {
 // phases elsewhere.
 func publishProgress(s *Streams) func(publish.Progress) {
 	var last time.Time
-	phase := ""
+	var said int64
 	return func(p publish.Progress) {
 		if !s.ErrTTY {
-			if p.Phase != phase && p.Phase == "upload" && p.Total > 0 {
+			// Once per size: a plan that is made again may send more.
+			if p.Phase == "upload" && p.Total > 0 && p.Total != said {
 				s.notef("uploading %s", megabytes(p.Total))
+				said = p.Total
 			}
-			phase = p.Phase
 			return
 		}
 		done := p.Total > 0 && p.Sent >= p.Total
