@@ -12,7 +12,7 @@ export GOFLAGS  ?= -trimpath
 
 GO_FILES := $(shell find . -name '*.go' -not -path './.*' 2>/dev/null) go.mod go.sum
 
-.PHONY: all demo kernel test test-all test-go test-python lint vuln venv bench clean
+.PHONY: all demo kernel test test-all test-go test-units test-python lint vuln venv bench clean
 
 all: bin/thoxbuild
 
@@ -32,7 +32,7 @@ $(VENV)/.stamp: tests/requirements.txt
 demo: bin/thoxbuild venv
 	@tests/demo/demo.sh
 
-test: lint kernel test-go test-python
+test: lint kernel test-go test-units test-python
 
 # The variant that the tests load; it also fetches the compilers that the scripts use.
 kernel: bin/thoxbuild
@@ -41,6 +41,10 @@ kernel: bin/thoxbuild
 # Go tests: units, scripts, the real Python clients, real peers where they are installed.
 test-go: kernel venv
 	go test ./...
+
+# The row primitives of every unit without torch, those of aarch64 under qemu.
+test-units:
+	@kernels-src/thox-edge-ops/tests/run.sh
 
 # The kernel suite against the built and published variant, on every unit that this machine has.
 test-python: bin/thoxbuild venv
