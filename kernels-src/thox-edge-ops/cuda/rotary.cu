@@ -13,7 +13,7 @@ constexpr int kThreads = 128;
 
 // N: elements per access, 1 where alignment or the rotary size forbid vectors.
 template <typename T, typename C, int N, bool kInterleaved>
-__global__ void __launch_bounds__(kThreads, 12) rotary_kernel(const RotaryArgs p) {
+__global__ void __launch_bounds__(kThreads, resident(kThreads, 12)) rotary_kernel(const RotaryArgs p) {
   // One access per side of a pair; an interleaved vector holds both sides.
   constexpr bool kPacked = kInterleaved && N > 1;
   constexpr int kPairs = kPacked ? N / 2 : N;
