@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"debug/elf"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,17 +111,8 @@ func stubSource(syms []stubSymbol) (asm, script []byte) {
 		fmt.Fprintf(&a, "\t%s\n\t.globl s%d\n\t.type s%d,%s\n\t.size s%d,%d\ns%d:\n\t.byte 0\n\t.symver s%d,%q\n",
 			section, i, i, kind, i, s.Size, i, i, s.Name+"@@@"+s.Version)
 	}
-	for _, name := range sortedKeys(versions) {
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		fmt.Fprintf(&v, "%s { };\n", name)
 	}
 	return a.Bytes(), v.Bytes()
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

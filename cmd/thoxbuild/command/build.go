@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thox-ai/thoxbuild/compile"
-	"github.com/thox-ai/thoxbuild/compile/action"
 	"github.com/thox-ai/thoxbuild/compile/cache"
 	"github.com/thox-ai/thoxbuild/compile/local"
 	"github.com/thox-ai/thoxbuild/compile/source"
@@ -106,8 +105,8 @@ func (b *bench) close() error {
 
 // plan makes the plan for one kernel. Only variants that can be built here are
 // in it.
-func (b *bench) plan(ctx context.Context, pick chosen, out string, check compile.Checker, history *compile.History) (*compile.Plan, error) {
-	kits := map[string]*compile.Toolset{}
+func (b *bench) plan(ctx context.Context, pick chosen, out string, history *compile.History) (*compile.Plan, error) {
+	kits := map[toolchain.Request]*compile.Toolset{}
 	return compile.NewPlan(compile.Config{
 		Kernel: pick.kernel, Workspace: b.project.Workspace,
 		Variants: filter(pick.variants, func(v matrix.Variant) bool { return v.Buildable }),
@@ -117,25 +116,30 @@ func (b *bench) plan(ctx context.Context, pick chosen, out string, check compile
 		Commit: func(sources []string) *manifests.Commit {
 			return compile.GitCommit(ctx, pick.kernel.Dir, sources)
 		},
-		Check: check, Devices: cudaDevices,
+		Check: checker{}, Devices: cudaDevices,
 		Costs: history.Costs(),
 		Tools: func(v matrix.Variant) (*compile.Toolset, error) {
-			id := fmt.Sprint(v.Torch, v.Compute, v.Platform)
-			if ts := kits[id]; ts != nil {
+			r := kitRequest(b.project.Workspace, v)
+			if ts := kits[r]; ts != nil {
 				return ts, nil
 			}
-			kit, err := b.store.Kit(ctx, toolchain.Request{
-				Torch: v.Torch, Compute: v.Compute, Platform: v.Platform,
-				Zig: b.project.Workspace.Toolchain.Zig, Glibc: b.project.Workspace.Toolchain.Glibc,
-				CUDA: b.project.Workspace.Toolchain.CUDA,
-			})
+			kit, err := b.store.Kit(ctx, r)
 			if err != nil {
 				return nil, err
 			}
-			kits[id] = compile.FromKit(kit, v.Torch)
-			return kits[id], nil
+			kits[r] = compile.FromKit(kit, v.Torch)
+			return kits[r], nil
 		},
 	})
+}
+
+// kitRequest says what a variant needs of the toolchain. Variants with equal
+// requests share a kit.
+func kitRequest(w *manifests.Workspace, v matrix.Variant) toolchain.Request {
+	return toolchain.Request{
+		Torch: v.Torch, Compute: v.Compute, Platform: v.Platform,
+		Zig: w.Toolchain.Zig, Glibc: w.Toolchain.Glibc, CUDA: w.Toolchain.CUDA,
+	}
 }
 
 func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
@@ -163,7 +167,7 @@ func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 			continue
 		}
 		history := compile.OpenHistory(b.cache.Dir(), pick.kernel.Dir)
-		plan, err := b.plan(ctx, pick, o.out, newChecker(b, pick), history)
+		plan, err := b.plan(ctx, pick, o.out, history)
 		if err != nil {
 			return err
 		}
@@ -258,5 +262,3 @@ func printResults(s *Streams, results []*compile.Result, asJSON bool) error {
 	s.notef("%d actions ran, %d came from the cache; %.1f s of processor time in %.1f s", ran, cached, cpu, wall)
 	return nil
 }
-
-var _ action.Executor = (*local.Executor)(nil)

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -58,7 +60,7 @@ func fillCard(text []byte, values map[string]string) ([]byte, error) {
 		name := string(text[m[2]:m[3]])
 		v, ok := values[name]
 		if !ok {
-			return nil, fmt.Errorf("line %d: unknown variable %q; a card knows %s", line(m[0]), name, strings.Join(sortedNames(values), ", "))
+			return nil, fmt.Errorf("line %d: unknown variable %q; a card knows %s", line(m[0]), name, strings.Join(slices.Sorted(maps.Keys(values)), ", "))
 		}
 		out.Write(text[last:m[0]])
 		out.WriteString(v)

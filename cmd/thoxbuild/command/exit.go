@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/thox-ai/thoxbuild/manifests"
@@ -86,7 +87,7 @@ func printError(s *Streams, ctx context.Context, err error) {
 
 // hints collects the next steps that an error, and the errors in it, know.
 func hints(err error, found []string) []string {
-	if h, ok := err.(interface{ UserHint() string }); ok && h.UserHint() != "" && !contains(found, h.UserHint()) {
+	if h, ok := err.(interface{ UserHint() string }); ok && h.UserHint() != "" && !slices.Contains(found, h.UserHint()) {
 		found = append(found, h.UserHint())
 	}
 	switch e := err.(type) {

@@ -25,7 +25,7 @@ func newExplain(g *globals) *cobra.Command {
 			found := 0
 			for _, pick := range b.picks {
 				history := compile.OpenHistory(b.cache.Dir(), pick.kernel.Dir)
-				plan, err := b.plan(ctx, pick, "", newChecker(b, pick), history)
+				plan, err := b.plan(ctx, pick, "", history)
 				if err != nil {
 					return err
 				}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -154,7 +155,7 @@ func hubExport(g *globals, dir *string) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return withStore(*dir, func(st *store.Store) error {
-				want := func(i store.Info) bool { return len(repos) == 0 || contains(repos, i.ID) }
+				want := func(i store.Info) bool { return len(repos) == 0 || slices.Contains(repos, i.ID) }
 				for _, r := range repos {
 					if len(filter(st.List(), func(i store.Info) bool { return i.ID == r })) == 0 {
 						return usagef("the Hub in %s has no repository %s", *dir, r)

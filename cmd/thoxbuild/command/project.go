@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/thox-ai/thoxbuild/manifests"
 	"github.com/thox-ai/thoxbuild/matrix"
@@ -97,7 +98,7 @@ func (g *globals) expand(ctx context.Context, p *manifests.Project, sel selectio
 	var globErr error
 	for _, k := range p.Kernels {
 		known[k.General.Name] = true
-		if len(sel.kernels) > 0 && !contains(sel.kernels, k.General.Name) {
+		if len(sel.kernels) > 0 && !slices.Contains(sel.kernels, k.General.Name) {
 			continue
 		}
 		vs, err := matrix.Expand(k, p.Workspace)
@@ -132,15 +133,6 @@ func (g *globals) expand(ctx context.Context, p *manifests.Project, sel selectio
 // probe answers whether this machine has, or can fetch, a tool.
 func (g *globals) probe(ctx context.Context, cuda manifests.CUDASource) matrix.Probe {
 	return func(n matrix.Need) error { return toolchain.AvailableFrom(ctx, n, cuda) }
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 func filter[T any](in []T, keep func(T) bool) []T {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,7 +155,7 @@ func finishPublish(ctx context.Context, s *Streams, o publish.Options, res *publ
 		entry := res.Pin(o.RepoType, published)
 		err = lock.Update(ctx, lockPath, func(f *lock.File) error {
 			old, err := f.Find(entry.Repo, entry.Branch)
-			if err != nil || len(filter(sortedNames(old.Variants), func(n string) bool { return entry.Variants[n] == "" })) == 0 {
+			if err != nil || len(filter(slices.Sorted(maps.Keys(old.Variants)), func(n string) bool { return entry.Variants[n] == "" })) == 0 {
 				f.Set(entry, nil)
 				return nil
 			}
@@ -171,7 +173,7 @@ func finishPublish(ctx context.Context, s *Streams, o publish.Options, res *publ
 	if err := writeJSON(s, jsonPath, res); err != nil || jsonPath == "-" {
 		return err
 	}
-	for _, name := range sortedNames(res.Variants) {
+	for _, name := range slices.Sorted(maps.Keys(res.Variants)) {
 		s.notef("%s %s", name, s.paint(faint, string(res.Variants[name])))
 	}
 	switch res.Status {

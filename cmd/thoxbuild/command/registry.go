@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,7 +61,7 @@ func publishOCI(ctx context.Context, s *Streams, o publish.Options, to, mountFro
 	if !o.DryRun {
 		entry := lock.Kernel{Repo: res.Repo, Branch: res.Tag, Revision: res.Revision, Published: published, Variants: res.Variants}
 		err := lock.Update(ctx, lockPath, func(f *lock.File) error {
-			f.Set(entry, func(name string) bool { return contains(res.Kept, name) })
+			f.Set(entry, func(name string) bool { return slices.Contains(res.Kept, name) })
 			return nil
 		})
 		if err != nil {
@@ -88,7 +89,7 @@ func printPush(s *Streams, b *bundle.Bundle, res *oci.Result) error {
 	fmt.Fprintf(s.Out, "to %s:%s, as %s\n", res.Repo, res.Tag, res.Revision)
 	for _, v := range b.Variants {
 		verb, size := "have", int64(0)
-		if contains(res.Pushed, v.Name) {
+		if slices.Contains(res.Pushed, v.Name) {
 			verb = "push"
 		}
 		for _, f := range v.Files {

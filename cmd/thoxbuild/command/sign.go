@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -268,7 +270,7 @@ func buildInputs(p *manifests.Project, k *manifests.Kernel) ([]sign.Input, error
 		add(k.Torch.Src)
 	}
 	var out []sign.Input
-	for _, path := range sortedNames(paths) {
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("provenance: %w", err)}

@@ -69,16 +69,15 @@ func toolchainFetch(g *globals) *cobra.Command {
 			}
 			defer func() { err = errors.Join(err, lock.Save(lockPath(p))) }()
 			start := time.Now()
-			done := map[string]bool{}
+			done := map[toolchain.Request]bool{}
 			for _, pick := range picks {
 				for _, v := range filter(pick.variants, func(v matrix.Variant) bool { return v.Buildable }) {
-					id := fmt.Sprint(v.Torch, v.Compute, v.Platform)
-					if done[id] {
+					r := kitRequest(p.Workspace, v)
+					if done[r] {
 						continue
 					}
-					done[id] = true
-					if _, err := s.Kit(ctx, toolchain.Request{Torch: v.Torch, Compute: v.Compute, Platform: v.Platform,
-						Zig: p.Workspace.Toolchain.Zig, Glibc: p.Workspace.Toolchain.Glibc, CUDA: p.Workspace.Toolchain.CUDA}); err != nil {
+					done[r] = true
+					if _, err := s.Kit(ctx, r); err != nil {
 						return err
 					}
 				}
