@@ -111,10 +111,7 @@ func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
 		return nil, err
 	}
 	triple := targetTriple(r.Platform.Arch, glibc)
-	// A header that newly shadows another is missed by zig's own cache, so
-	// each set of headers has a cache of its own. The folder is made by zig.
-	cache := VirtualRoot + "/zig-cache-" + fingerprint(zig, cxx, overlay, triple)
-	env := map[string]string{"LC_ALL": "C", "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
+	env := map[string]string{"LC_ALL": "C"} // zig's caches are no part of a key: see LocalEnv
 	base := []string{
 		zig + "/zig", "c++", "-target", triple, "-nostdinc++",
 		// In this order, and by -I: #include_next <stdlib.h> must still reach libc.

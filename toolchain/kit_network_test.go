@@ -84,6 +84,9 @@ func TestKitAgainstTorch(t *testing.T) {
 				cmd := exec.Command(args[0], args[1:]...)
 				cmd.Dir = work
 				cmd.Env = []string{"HOME=" + work}
+				for k, v := range s.LocalEnv(map[string]string{"cxx": kit.CXX.Fingerprint}) {
+					cmd.Env = append(cmd.Env, k+"="+v)
+				}
 				for k, v := range tool.Env {
 					cmd.Env = append(cmd.Env, k+"="+s.Real(v))
 				}
