@@ -25,35 +25,31 @@ func (im *image) graph(f *function) *flowGraph {
 	var (
 		leaders = []uint64{f.addr}
 		ends    = map[uint64]*[2]uint64{} // last instruction -> successors, 0 for the exit
-		b       = im.code(f)
-		last    = map[uint64]uint64{} // instruction -> next instruction
+		last    = map[uint64]uint64{}     // instruction -> next instruction
 		order   []uint64
-		in      x86.Inst
+		in      insn
 	)
-	for at := 0; at < len(b); {
-		pc := f.addr + uint64(at)
-		if !in.Decode(b[at:]) {
+	for pc, next := f.addr, uint64(0); pc < f.end(); pc = next {
+		order = append(order, pc)
+		if !im.next(f, pc, &in) {
 			ends[pc] = &[2]uint64{}
-			order = append(order, pc)
-			at++
-			last[pc] = pc + 1
-			leaders = append(leaders, pc+1)
+			next = pc + im.unit()
+			last[pc] = next
+			leaders = append(leaders, next)
 			continue
 		}
-		at += int(in.Len)
-		next := f.addr + uint64(at)
+		next = pc + in.size
 		last[pc] = next
-		order = append(order, pc)
 		var succ [2]uint64
-		switch in.Flow {
+		switch in.flow {
 		case x86.FlowJcc:
 			succ[0] = next
-			if to := in.Target(pc); to >= f.addr && to < f.end() {
-				succ[1] = to
+			if in.to >= f.addr && in.to < f.end() {
+				succ[1] = in.to
 			}
 		case x86.FlowJmp:
-			if to := in.Target(pc); to >= f.addr && to < f.end() {
-				succ[0] = to
+			if in.to >= f.addr && in.to < f.end() {
+				succ[0] = in.to
 			}
 		case x86.FlowRet, x86.FlowStop, x86.FlowJmpInd:
 		default:

@@ -50,7 +50,25 @@ func (x *explorer) loaded(in *x86.Inst, pc uint64, st *state) bool {
 }
 
 // step carries st over an instruction that does not branch.
-func (x *explorer) step(in *x86.Inst, pc uint64, st *state) {
+func (x *explorer) step(in *insn, pc uint64, st *state) { x.stepX86(&in.x86, pc, st) }
+
+// spoil taints what an instruction writes.
+func (x *explorer) spoil(in *insn, pc uint64, st *state) { x.spoilX86(&in.x86, pc, st) }
+
+func (x *explorer) spoilX86(in *x86.Inst, pc uint64, st *state) {
+	e := in.Effects()
+	st.regs |= e.Write &^ x.w.abi.frame
+	if e.MemWrite && in.Mem() {
+		if to, rip := in.RIPTarget(pc); rip && x.w.store != nil {
+			x.w.store(to)
+		}
+		if bit, ok := x.slot(in, st); ok {
+			st.slots |= bit
+		}
+	}
+}
+
+func (x *explorer) stepX86(in *x86.Inst, pc uint64, st *state) {
 	if in.Enc == x86.EncLegacy || in.Enc == x86.EncREX2 {
 		if x.stack(in, st) {
 			return

@@ -23,9 +23,10 @@ type walker struct {
 	plain  map[int]*links
 	nearTo map[nearKey]bool
 	store  func(addr uint64) // told where a tainted value is stored
+	abi    *convention
 }
 
-// walkKey is a function and which of its six argument registers are tainted.
+// walkKey is a function and which of its argument registers are tainted.
 type walkKey struct {
 	fn  int
 	ctx uint8
@@ -34,7 +35,7 @@ type walkKey struct {
 // summary is what a walk from the start of a function finds.
 type summary struct {
 	done bool
-	ret  bool           // rax holds a CPU test on some return
+	ret  bool           // the result holds a CPU test on some return
 	hits map[uint64]hit // by instruction address
 }
 
@@ -55,7 +56,7 @@ type link struct {
 const maxHits = 24
 
 func newWalker(im *image, t *target, unit bool) *walker {
-	w := &walker{im: im, t: t, unit: unit, memo: map[walkKey]*summary{}, graphs: map[int]*flowGraph{}, plain: map[int]*links{}, nearTo: map[nearKey]bool{}, evid: map[int]bool{}}
+	w := &walker{im: im, t: t, unit: unit, memo: map[walkKey]*summary{}, graphs: map[int]*flowGraph{}, plain: map[int]*links{}, nearTo: map[nearKey]bool{}, evid: map[int]bool{}, abi: &conventionX86}
 	if im.machine == machineX86 {
 		w.findState()
 	} else {
@@ -142,7 +143,7 @@ func (w *walker) summary(fn int, ctx uint8, depth int) *summary {
 	} else {
 		x := &explorer{w: w, fn: fn, f: f, depth: depth, out: s, slots: map[int32]uint8{}, tests: map[uint64]*summary{}}
 		st := state{}
-		for i, r := range argRegs {
+		for i, r := range w.abi.args {
 			if ctx>>i&1 != 0 {
 				st.regs |= 1 << r
 			}
@@ -152,9 +153,6 @@ func (w *walker) summary(fn int, ctx uint8, depth int) *summary {
 	s.done = true
 	return s
 }
-
-// argRegs are rdi, rsi, rdx, rcx, r8, r9.
-var argRegs = [6]uint8{7, 6, 2, 1, 8, 9}
 
 func (s *summary) add(h hit) {
 	if s.hits == nil {
@@ -231,59 +229,56 @@ func (x *explorer) explore(addr uint64, st state, stop uint64, s *summary) {
 // run follows one path until it branches, ends or meets stop.
 func (x *explorer) run(pc uint64, st state, stop uint64, s *summary, push func(uint64, state)) {
 	w, f := x.w, x.f
-	code := w.im.code(f)
-	var in x86.Inst
+	var in insn
 	for pc >= f.addr && pc < f.end() && (stop == 0 || pc != stop) {
 		if x.steps++; x.steps > maxSteps {
 			return
 		}
-		if !in.Decode(code[pc-f.addr:]) {
+		if !w.im.next(f, pc, &in) {
 			return
 		}
-		if w.t.above(uint64(in.Feat), w.unit) != 0 {
+		if w.t.above(in.feat, w.unit) != 0 {
 			s.add(hit{addr: pc, fn: x.fn})
 			return
 		}
-		next := pc + uint64(in.Len)
-		switch in.Flow {
+		next := pc + in.size
+		switch in.flow {
 		case x86.FlowNext:
 			x.step(&in, pc, &st)
 		case x86.FlowJcc:
-			to := in.Target(pc)
-			if in.Map == 0 && in.Op == 0xe3 && st.regs&2 != 0 || st.flags && !(in.Map == 0 && in.Op == 0xe3) && in.Feat == 0 {
-				x.test(pc, next, to, st, s, push)
+			if in.tests(&st) {
+				x.test(pc, next, in.to, st, s, push)
 				return
 			}
 			push(next, st)
-			if to >= f.addr && to < f.end() {
-				push(to, st)
+			if in.to >= f.addr && in.to < f.end() {
+				push(in.to, st)
 			} else {
-				x.call(to, true, &st, s)
+				x.call(in.to, true, &st, s)
 			}
 			return
 		case x86.FlowJmp:
-			to := in.Target(pc)
-			if to < f.addr || to >= f.end() {
-				x.call(to, true, &st, s)
+			if in.to < f.addr || in.to >= f.end() {
+				x.call(in.to, true, &st, s)
 				return
 			}
-			push(to, st)
+			push(in.to, st)
 			return
 		case x86.FlowJmpInd:
-			if slot, rip := in.RIPTarget(pc); rip {
-				x.callSlot(slot, true, &st, s)
+			if in.via != 0 {
+				x.callSlot(in.via, true, &st, s)
 			}
 			return
 		case x86.FlowCall:
-			x.call(in.Target(pc), false, &st, s)
+			x.call(in.to, false, &st, s)
 		case x86.FlowCallInd:
-			if slot, rip := in.RIPTarget(pc); rip {
-				x.callSlot(slot, false, &st, s)
+			if in.via != 0 {
+				x.callSlot(in.via, false, &st, s)
 			} else {
-				st.clobber(false)
+				x.clobber(&st, false)
 			}
 		case x86.FlowRet:
-			s.ret = s.ret || st.regs&1 != 0
+			s.ret = s.ret || st.regs&w.abi.result != 0
 			return
 		default:
 			return
@@ -350,8 +345,7 @@ func (x *explorer) test(pc, next, to uint64, st state, s *summary, push func(uin
 func (x *explorer) implicit(g *flowGraph, b, ip int, st *state) {
 	seen := map[int]bool{ip: true, len(g.blocks): true}
 	work := slices.Clone(g.blocks[b].succ)
-	code := x.w.im.code(x.f)
-	var in x86.Inst
+	var in insn
 	for n := 0; len(work) > 0 && n < 64; {
 		i := work[len(work)-1]
 		work = work[:len(work)-1]
@@ -360,30 +354,19 @@ func (x *explorer) implicit(g *flowGraph, b, ip int, st *state) {
 		}
 		seen[i] = true
 		n++
-		for pc := g.blocks[i].lo; pc < g.blocks[i].hi; pc += uint64(in.Len) {
-			if !in.Decode(code[pc-x.f.addr:]) {
-				break
-			}
-			e := in.Effects()
-			st.regs |= e.Write &^ (1<<4 | 1<<5)
-			if e.MemWrite && in.Mem() {
-				if to, rip := in.RIPTarget(pc); rip && x.w.store != nil {
-					x.w.store(to)
-				}
-				if bit, ok := x.slot(&in, st); ok {
-					st.slots |= bit
-				}
-			}
+		for pc := g.blocks[i].lo; pc < g.blocks[i].hi && x.w.im.next(x.f, pc, &in); pc += in.size {
+			x.spoil(&in, pc, st)
 		}
 		work = append(work, g.blocks[i].succ...)
 	}
 }
 
-func (st *state) clobber(ret bool) {
-	st.regs &^= 1<<0 | 1<<1 | 1<<2 | 1<<6 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 0xffff0000
+// clobber carries st over a call; ret tells whether its result holds a test.
+func (x *explorer) clobber(st *state, ret bool) {
+	st.regs &^= x.w.abi.scratch
 	st.flags = false
 	if ret {
-		st.regs |= 1
+		st.regs |= x.w.abi.result
 	}
 }
 
@@ -401,7 +384,7 @@ func (x *explorer) enter(fn int, name string, to uint64, tail bool, st *state, s
 	ret := name != "" && guardCall(name)
 	if fn >= 0 && fn != x.fn {
 		var ctx uint8
-		for i, r := range argRegs {
+		for i, r := range x.w.abi.args {
 			if st.regs>>r&1 != 0 {
 				ctx |= 1 << i
 			}
@@ -414,5 +397,5 @@ func (x *explorer) enter(fn int, name string, to uint64, tail bool, st *state, s
 		s.ret = s.ret || ret
 		return
 	}
-	st.clobber(ret)
+	x.clobber(st, ret)
 }

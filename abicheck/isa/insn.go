@@ -1,0 +1,77 @@
+package isa
+
+import (
+	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
+)
+
+// An insn is what a walk sees of one instruction, whatever the machine.
+type insn struct {
+	size uint64   // bytes
+	flow x86.Flow // what it does to control
+	feat uint64   // what it needs, whether or not the baseline has it
+	to   uint64   // where a direct branch goes
+	via  uint64   // the pointer in the image that an indirect branch goes through, 0 if unknown
+	// tested are the registers that a conditional branch looks at itself; one
+	// without any looks at the flags.
+	tested uint32
+
+	x86 x86.Inst
+}
+
+// next decodes the instruction of f at pc; ok is false where there is none.
+func (im *image) next(f *function, pc uint64, in *insn) (ok bool) {
+	return im.nextX86(f, pc, in)
+}
+
+func (im *image) nextX86(f *function, pc uint64, in *insn) bool {
+	d := &in.x86
+	if !d.Decode(im.code(f)[pc-f.addr:]) {
+		return false
+	}
+	in.size, in.flow, in.feat = uint64(d.Len), d.Flow, uint64(d.Feat)
+	in.to, in.via, in.tested = 0, 0, 0
+	switch d.Flow {
+	case x86.FlowJcc:
+		in.to = d.Target(pc)
+		if d.Map == 0 && d.Op == 0xe3 {
+			in.tested = 1 << 1 // jrcxz
+		}
+	case x86.FlowJmp, x86.FlowCall:
+		in.to = d.Target(pc)
+	case x86.FlowJmpInd, x86.FlowCallInd:
+		in.via, _ = d.RIPTarget(pc)
+	}
+	return true
+}
+
+// unit is the step from bytes that are no instruction to what may be one.
+func (im *image) unit() uint64 {
+	if im.machine == machineX86 {
+		return 1
+	}
+	return 4
+}
+
+// tests reports whether the conditional branch in depends on a CPU test.
+// xbegin, which needs a feature, never does.
+func (in *insn) tests(st *state) bool {
+	if in.tested != 0 {
+		return st.regs&in.tested != 0
+	}
+	return st.flags && in.feat == 0
+}
+
+// A convention is how functions of a machine call each other.
+type convention struct {
+	args    []uint8 // argument registers, at most 8
+	result  uint32  // registers that a result comes back in
+	scratch uint32  // registers that a call overwrites
+	frame   uint32  // stack and frame pointer
+}
+
+var conventionX86 = convention{
+	args:    []uint8{7, 6, 2, 1, 8, 9}, // rdi, rsi, rdx, rcx, r8, r9
+	result:  1 << 0,
+	scratch: 1<<0 | 1<<1 | 1<<2 | 1<<6 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 0xffff0000,
+	frame:   1<<4 | 1<<5,
+}
