@@ -20,6 +20,12 @@ type image struct {
 	state []dataSym
 	// writable tells whether an address is data that code may change.
 	writable func(addr uint64) bool
+	// literals are the runs of data among code that mapping symbols mark.
+	literals []span
+
+	named     uint64 // the function that namesOf belongs to
+	namesOf   []uint64
+	nameCache map[uint64][]uint64
 }
 
 // segment is a run of bytes at an address.
@@ -64,7 +70,9 @@ type traits struct {
 	cpuid bool   // executes cpuid or xgetbv
 	sse   bool   // has vector code of the baseline
 	vex   bool
-	insns int32
+	// tested says that the code asks the processor for what it needs.
+	tested bool
+	insns  int32
 }
 
 // end is the address behind the function.
@@ -107,7 +115,13 @@ func (im *image) resolve(addr uint64) (fn int, imported string) {
 	if i := im.at(addr); i >= 0 && !im.fns[i].pseudo {
 		return i, ""
 	}
-	if s := im.segmentAt(addr); s >= 0 && im.machine == elf.EM_X86_64 {
+	if im.machine != machineX86 {
+		if fn, name := im.stubA64(addr); fn >= 0 || name != "" {
+			return fn, name
+		}
+		return im.at(addr), ""
+	}
+	if s := im.segmentAt(addr); s >= 0 {
 		b := im.text[s].bytes[addr-im.text[s].addr:]
 		for at, n := addr, 0; n < 3; n++ {
 			in, ok := x86.Decode(b)

@@ -1,6 +1,7 @@
 package isa
 
 import (
+	"github.com/thox-ai/thoxbuild/abicheck/isa/a64"
 	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
 )
 
@@ -14,12 +15,19 @@ type insn struct {
 	// tested are the registers that a conditional branch looks at itself; one
 	// without any looks at the flags.
 	tested uint32
+	// ref is the address in the image that an AArch64 instruction makes,
+	// accesses or branches to; 0 if unknown.
+	ref uint64
 
 	x86 x86.Inst
+	a64 a64.Inst
 }
 
 // next decodes the instruction of f at pc; ok is false where there is none.
 func (im *image) next(f *function, pc uint64, in *insn) (ok bool) {
+	if im.machine != machineX86 {
+		return im.nextA64(f, pc, in)
+	}
 	return im.nextX86(f, pc, in)
 }
 

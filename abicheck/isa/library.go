@@ -27,6 +27,7 @@ type root struct {
 	why   string // ".init_array[2]", "IFUNC resolver"
 	name  string // an exported symbol, when why is empty
 	place uint64 // the data that holds the address, when both are empty
+	ifunc bool   // a resolver
 }
 
 // text says how control gets here. It is made when it is needed: a large
@@ -197,7 +198,7 @@ func (l *library) discover(syms []elffile.Symbol) error {
 			s := &t.syms[i]
 			add(int32(i), s, t.dyn)
 			if s.Type == elf.STT_GNU_IFUNC && !s.Undefined() {
-				l.load = append(l.load, root{addr: s.Value, why: "IFUNC resolver of " + label(s.Name)})
+				l.load = append(l.load, root{addr: s.Value, why: "IFUNC resolver of " + label(s.Name), ifunc: true})
 			}
 			if !s.Undefined() && s.Type == elf.STT_OBJECT && stateName(s.Name) {
 				l.state = append(l.state, dataSym{s.Name, s.Value, max(s.Size, 4)})
@@ -214,6 +215,7 @@ func (l *library) discover(syms []elffile.Symbol) error {
 		}
 	}
 	l.cut(starts)
+	l.mark(syms, func(s *elffile.Symbol) (uint64, bool) { return s.Value, !s.Undefined() && l.segmentAt(s.Value) >= 0 })
 	return nil
 }
 
@@ -247,7 +249,7 @@ func (l *library) pointers() error {
 		case arch && t == uint32(elf.R_X86_64_RELATIVE), !arch && t == uint32(elf.R_AARCH64_RELATIVE):
 			l.point(r.Offset, uint64(r.Addend))
 		case arch && t == uint32(elf.R_X86_64_IRELATIVE), !arch && t == uint32(elf.R_AARCH64_IRELATIVE):
-			l.load = append(l.load, root{addr: uint64(r.Addend), why: "IFUNC resolver"})
+			l.load = append(l.load, root{addr: uint64(r.Addend), why: "IFUNC resolver", ifunc: true})
 		}
 	}
 	relr, err := l.f.Relr(maxRelr)

@@ -81,7 +81,11 @@ func (c *checker) load(l *library, w *walker, found map[uint64]bool) {
 		if fn < 0 {
 			continue
 		}
-		for _, h := range w.from(fn) {
+		walk := w.from
+		if r.ifunc {
+			walk = w.resolver
+		}
+		for _, h := range walk(fn) {
 			if found[h.addr] {
 				continue
 			}
@@ -108,10 +112,9 @@ func (im *image) featAt(addr uint64, t *target) uint64 {
 		return 0
 	}
 	f := &im.fns[i]
-	if im.machine == machineX86 {
-		if in, ok := x86.Decode(im.code(f)[addr-f.addr:]); ok {
-			return t.above(uint64(in.Feat), false)
-		}
+	var in insn
+	if im.next(f, addr, &in) {
+		return t.above(in.feat, false)
 	}
 	return f.feat
 }

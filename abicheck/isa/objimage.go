@@ -193,14 +193,10 @@ func (o *object) apply(seg *segment, r elffile.Reloc) {
 		o.slots[place] = o.slotOf(r.Symbol, s+uint64(r.Addend))
 	}
 	if o.machine == elf.EM_AARCH64 {
-		switch elf.R_AARCH64(r.Type) {
-		case elf.R_AARCH64_CALL26, elf.R_AARCH64_JUMP26:
-			if r.Offset+4 <= uint64(len(seg.bytes)) {
-				w := binary.LittleEndian.Uint32(seg.bytes[r.Offset:])
-				put32(uint64(w&^0x3ffffff | uint32((s+uint64(r.Addend)-place)>>2)&0x3ffffff))
-			}
-		case elf.R_AARCH64_ABS64:
+		if typ := elf.R_AARCH64(r.Type); typ == elf.R_AARCH64_ABS64 {
 			abs()
+		} else {
+			o.applyA64(seg, typ, r.Offset, s, r.Addend, r.Symbol)
 		}
 		return
 	}
@@ -248,6 +244,13 @@ func (o *object) discover() {
 		})
 	}
 	o.cut(starts)
+	o.mark(o.syms, func(s *elffile.Symbol) (uint64, bool) {
+		seg, ok := segOf[s.SectionIndex()]
+		if !ok {
+			return 0, false
+		}
+		return o.text[seg].addr + s.Value, true
+	})
 	for i := range o.fns {
 		if f := &o.fns[i]; f.pseudo {
 			f.group = o.inGroup[o.text[f.seg].index]

@@ -315,7 +315,7 @@ func (c *checker) shared(m *member, set []*member, name string) {
 func (c *checker) inits(m *member, unit bool) {
 	o := m.o
 	var w *walker
-	walk := func(addr uint64) []hit {
+	walk := func(addr uint64, from func(*walker, int) []hit) []hit {
 		fn := o.at(addr)
 		if fn < 0 {
 			return nil
@@ -323,7 +323,7 @@ func (c *checker) inits(m *member, unit bool) {
 		if w == nil {
 			w = newWalker(&o.image, &c.t, unit)
 		}
-		return w.from(fn)
+		return from(w, fn)
 	}
 	for _, p := range o.initialisers() {
 		sec := o.f.Sections[p.section].Name
@@ -332,7 +332,7 @@ func (c *checker) inits(m *member, unit bool) {
 		if fn >= 0 && o.fns[fn].name != "" {
 			name = label(o.fns[fn].name)
 		}
-		hits := walk(p.target)
+		hits := walk(p.target, (*walker).from)
 		switch {
 		case len(hits) > 0:
 			h := hits[0]
@@ -353,7 +353,7 @@ func (c *checker) inits(m *member, unit bool) {
 			continue
 		}
 		seen[f.addr] = true
-		if hits := walk(f.addr); len(hits) > 0 {
+		if hits := walk(f.addr, (*walker).resolver); len(hits) > 0 {
 			h := hits[0]
 			c.spot(o, &o.fns[h.fn], "ISA-IFUNC", rule.Error,
 				fmt.Sprintf("the resolver of %s runs %s code while relocations are applied", label(f.name), c.t.names(o.fns[h.fn].feat)),

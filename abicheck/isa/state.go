@@ -9,13 +9,13 @@ import (
 
 // stateNames are data symbols that hold what the processor can do.
 var stateNames = []string{"__cpu_model", "__cpu_features2", "__aarch64_cpu_features", "__aarch64_have_lse_atomics",
-	"OPENSSL_ia32cap_P", "_rtld_global_ro", "__intel_cpu_feature_indicator", "__intel_cpu_feature_indicator_x"}
+	"OPENSSL_armcap_P", "OPENSSL_ia32cap_P", "_rtld_global_ro", "__intel_cpu_feature_indicator", "__intel_cpu_feature_indicator_x"}
 
 func stateName(name string) bool { return slices.Contains(stateNames, name) }
 
 // guardCalls are imported functions whose result is a CPU test. A trailing
 // star stands for any rest.
-var guardCalls = []string{"getauxval", "elf_aux_info", "__get_cpuid", "__get_cpuid_max", "__get_cpuid_count", "__x86_get_cpuid_feature_leaf",
+var guardCalls = []string{"getauxval", "__getauxval", "elf_aux_info", "__arm_sme_state", "__aarch64_sme_accessible", "__get_cpuid", "__get_cpuid_max", "__get_cpuid_count", "__x86_get_cpuid_feature_leaf",
 	"__x86_get_cpu_features", "__riscv_hwprobe", "sysctlbyname", "cpuinfo_*", "__builtin_cpu_supports",
 	"_ZN2at6native18get_cpu_capability*", "_ZN2cv20checkHardwareSupport*"}
 
@@ -27,6 +27,11 @@ func guardCall(name string) bool {
 	}
 	return false
 }
+
+// outGuards are guard functions that answer through a pointer.
+var outGuards = []string{"elf_aux_info", "sysctlbyname", "__get_cpuid", "__get_cpuid_count", "__x86_get_cpuid_feature_leaf"}
+
+func outGuard(name string) bool { return slices.Contains(outGuards, name) }
 
 // A stateSet is the set of data bytes that hold the outcome of a CPU test.
 type stateSet map[uint64]struct{}
@@ -48,6 +53,7 @@ type ref struct {
 	write bool
 	calls []int
 	guard bool // cpuid, xgetbv or an imported guard function
+	out   bool // calls a guard function that answers through a pointer
 }
 
 // maxSmall bounds the functions that are looked at for writing dispatch
@@ -73,6 +79,11 @@ func (w *walker) findState() {
 		r := im.refs(i)
 		if f.cpuid {
 			for _, a := range r.touch {
+				w.d.add(a, 8)
+			}
+		}
+		if r.out {
+			for _, a := range r.leas {
 				w.d.add(a, 8)
 			}
 		}
@@ -115,9 +126,9 @@ func (w *walker) findState() {
 				}
 			}
 			if r.write {
-				w.store = func(addr uint64) {
+				w.store = func(addr, size uint64) {
 					if im.writable(addr) {
-						w.d.add(addr, 8)
+						w.d.add(addr, size)
 					}
 				}
 				w.summary(r.fn, 0, 0)
@@ -136,6 +147,9 @@ func (w *walker) findState() {
 
 // refs collects what function i does with data.
 func (im *image) refs(i int) ref {
+	if im.machine != machineX86 {
+		return im.refsA64(i)
+	}
 	f := &im.fns[i]
 	r := ref{fn: i, guard: f.cpuid}
 	b := im.code(f)

@@ -50,17 +50,29 @@ func (x *explorer) loaded(in *x86.Inst, pc uint64, st *state) bool {
 }
 
 // step carries st over an instruction that does not branch.
-func (x *explorer) step(in *insn, pc uint64, st *state) { x.stepX86(&in.x86, pc, st) }
+func (x *explorer) step(in *insn, pc uint64, st *state) {
+	if x.w.im.machine != machineX86 {
+		x.stepA64(in, st)
+		return
+	}
+	x.stepX86(&in.x86, pc, st)
+}
 
 // spoil taints what an instruction writes.
-func (x *explorer) spoil(in *insn, pc uint64, st *state) { x.spoilX86(&in.x86, pc, st) }
+func (x *explorer) spoil(in *insn, pc uint64, st *state) {
+	if x.w.im.machine != machineX86 {
+		x.spoilA64(in, st)
+		return
+	}
+	x.spoilX86(&in.x86, pc, st)
+}
 
 func (x *explorer) spoilX86(in *x86.Inst, pc uint64, st *state) {
 	e := in.Effects()
 	st.regs |= e.Write &^ x.w.abi.frame
 	if e.MemWrite && in.Mem() {
 		if to, rip := in.RIPTarget(pc); rip && x.w.store != nil {
-			x.w.store(to)
+			x.w.store(to, 8)
 		}
 		if bit, ok := x.slot(in, st); ok {
 			st.slots |= bit
@@ -126,7 +138,7 @@ func (x *explorer) stepX86(in *x86.Inst, pc uint64, st *state) {
 	if e.MemWrite && in.Mem() {
 		if to, rip := in.RIPTarget(pc); rip {
 			if t && x.w.store != nil {
-				x.w.store(to)
+				x.w.store(to, 8)
 			}
 		} else if bit, ok := x.slot(in, st); ok {
 			if t {

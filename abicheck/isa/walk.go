@@ -22,7 +22,7 @@ type walker struct {
 	graphs map[int]*flowGraph
 	plain  map[int]*links
 	nearTo map[nearKey]bool
-	store  func(addr uint64) // told where a tainted value is stored
+	store  func(addr, size uint64) // told where a tainted value is stored
 	abi    *convention
 }
 
@@ -57,18 +57,28 @@ const maxHits = 24
 
 func newWalker(im *image, t *target, unit bool) *walker {
 	w := &walker{im: im, t: t, unit: unit, memo: map[walkKey]*summary{}, graphs: map[int]*flowGraph{}, plain: map[int]*links{}, nearTo: map[nearKey]bool{}, evid: map[int]bool{}, abi: &conventionX86}
-	if im.machine == machineX86 {
-		w.findState()
-	} else {
-		w.d = stateSet{}
+	if im.machine != machineX86 {
+		w.abi = &conventionA64
 	}
+	w.findState()
 	return w
 }
 
 // from walks from function fn with no knowledge and returns the hits in order
 // of their addresses.
-func (w *walker) from(fn int) []hit {
-	s := w.summary(fn, 0, 0)
+func (w *walker) from(fn int) []hit { return w.with(fn, 0) }
+
+// resolver is from for an IFUNC resolver, which AArch64 gives AT_HWCAP and a
+// pointer to more of the kind.
+func (w *walker) resolver(fn int) []hit {
+	if w.im.machine != machineX86 {
+		return w.with(fn, 3)
+	}
+	return w.with(fn, 0)
+}
+
+func (w *walker) with(fn int, ctx uint8) []hit {
+	s := w.summary(fn, ctx, 0)
 	return slices.SortedFunc(maps.Values(s.hits), func(a, b hit) int { return cmp.Compare(a.addr, b.addr) })
 }
 
@@ -83,13 +93,9 @@ func (w *walker) links(fn int) *links {
 		return l
 	}
 	l := &links{}
-	if w.im.machine != machineX86 {
-		l.calls = w.im.callsA64(fn)
-	} else {
-		r := w.im.refs(fn)
-		l.calls = r.calls
-		l.near = r.guard || slices.ContainsFunc(r.reads, w.d.has) || slices.ContainsFunc(r.leas, w.d.has)
-	}
+	r := w.im.refs(fn)
+	l.calls = r.calls
+	l.near = r.guard || slices.ContainsFunc(r.reads, w.d.has) || slices.ContainsFunc(r.leas, w.d.has)
 	w.plain[fn] = l
 	return l
 }
@@ -130,10 +136,7 @@ func (w *walker) summary(fn int, ctx uint8, depth int) *summary {
 		return s
 	}
 	f := &w.im.fns[fn]
-	if w.im.outlineAtomic(f) {
-		return s
-	}
-	if ctx == 0 && (w.im.machine != machineX86 || !w.near(fn, 2)) {
+	if ctx == 0 && !w.near(fn, 2) {
 		if f.feat != 0 {
 			s.add(hit{addr: f.first, fn: fn})
 		}
@@ -190,6 +193,7 @@ type explorer struct {
 	depth int
 	out   *summary
 	slots map[int32]uint8 // stack offset -> bit
+	taken uint64          // slots whose address was taken
 	nest  int
 	tests map[uint64]*summary // what both arms of a test reach, by its address
 	steps int
@@ -237,7 +241,7 @@ func (x *explorer) run(pc uint64, st state, stop uint64, s *summary, push func(u
 		if !w.im.next(f, pc, &in) {
 			return
 		}
-		if w.t.above(in.feat, w.unit) != 0 {
+		if w.t.above(in.feat, w.unit) != 0 && !f.tested {
 			s.add(hit{addr: pc, fn: x.fn})
 			return
 		}
@@ -398,4 +402,7 @@ func (x *explorer) enter(fn int, name string, to uint64, tail bool, st *state, s
 		return
 	}
 	x.clobber(st, ret)
+	if ret && outGuard(name) {
+		st.slots |= x.taken
+	}
 }
