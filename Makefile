@@ -34,8 +34,9 @@ demo: bin/thoxbuild venv
 
 test: lint kernel test-go test-units test-python
 
-# The variant that the tests load; it also fetches the compilers that the scripts use.
+# The variant that the tests load; it also fetches the compilers that the scripts use, for both processors.
 kernel: bin/thoxbuild
+	bin/thoxbuild toolchain fetch --variant 'torch213-cxx11-cpu-*-linux'
 	bin/thoxbuild build --variant "torch213-cxx11-cpu-$$(uname -m)-linux"
 
 # Go tests: units, scripts, the real Python clients, real peers where they are installed.

@@ -16,13 +16,22 @@ func namespace(t *testing.T) []string {
 	if runtime.GOOS != "linux" {
 		t.Skip("a small file system needs Linux")
 	}
+	args := mountNamespace(t)
+	if args == nil {
+		t.Skip("this user may not mount a file system, not even in a namespace of its own")
+	}
+	return args
+}
+
+// mountNamespace is namespace for a test that can do without: nil means no.
+func mountNamespace(t *testing.T) []string {
+	t.Helper()
 	for _, args := range [][]string{{"-m"}, {"-r", "-m"}} {
 		probe := append(append([]string{}, args...), "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", t.TempDir())
 		if exec.Command("unshare", probe...).Run() == nil {
 			return args
 		}
 	}
-	t.Skip("this user may not mount a file system, not even in a namespace of its own")
 	return nil
 }
 
