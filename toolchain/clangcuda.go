@@ -61,7 +61,11 @@ func (s *Store) clangCUDA(ctx context.Context, r Request, parts hostParts) (*CUD
 		Fingerprint: fingerprint("clang-cuda", path.Base(clang), path.Base(toolkit), parts.glibc.String(),
 			path.Base(parts.zig), path.Base(parts.cxx), path.Base(parts.overlay)),
 	}}
-	return c, s.cudaFolders(c, toolkit)
+	math, err := s.cudaMathHeaders(ctx, cuda, arch)
+	if err != nil {
+		return nil, err
+	}
+	return c, s.cudaFolders(c, toolkit, math...)
 }
 
 // hostParts are the folders that the host half of device code is compiled

@@ -77,14 +77,20 @@ func isCUDAHeader(name string) bool {
 	return strings.HasPrefix(name, "include/") || strings.HasPrefix(name, "lib/libcudart.so")
 }
 
-// cudaFolders completes a CUDA with the folders below dir.
-func (s *Store) cudaFolders(c *CUDA, dir string) error {
+// cudaFolders completes a CUDA with the folders below dir, and the folders of
+// further headers.
+func (s *Store) cudaFolders(c *CUDA, dir string, more ...string) error {
 	c.Includes = []string{dir + "/include"}
 	// CUDA 13 keeps the C++ core libraries in a folder of their own.
 	if isDir(s.Real(dir + "/include/cccl")) {
 		c.Includes = append(c.Includes, dir+"/include/cccl")
 	}
-	c.HeadersFingerprint = fingerprint("cuda-headers", path.Base(dir))
+	parts := []string{"cuda-headers", path.Base(dir)}
+	for _, d := range more {
+		c.Includes = append(c.Includes, d+"/include")
+		parts = append(parts, path.Base(d))
+	}
+	c.HeadersFingerprint = fingerprint(parts...)
 	c.runtime = fmt.Sprintf("%s/lib/libcudart.so.%d", dir, c.Version.Major)
 	if _, err := os.Stat(s.Real(c.runtime)); err != nil {
 		return &Error{"find the CUDA runtime library", err, "the package of the CUDA runtime has changed its layout; pin another in toolchain.lock"}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -60,8 +61,30 @@ func newCUDAIndex(t *testing.T) *cudaIndex {
 			"nvidia/cuda_runtime/include/__init__.py": "", "nvidia/cuda_runtime/include/cuda_runtime_api.h": "",
 			"nvidia/cuda_runtime/lib/libcudart.so.12": "elf",
 		})
+		// The libraries have release numbers of their own, and newer releases
+		// that belong to another toolkit.
+		for _, lib := range []string{"cublas", "cusparse", "cusolver"} {
+			for _, v := range []string{"4.1.1.3", "4.1.1.4", "4.2.0.1", "9.0.0.1"} {
+				add("nvidia-"+lib, v, withRecord("nvidia-"+lib, v, map[string]string{
+					"nvidia/cu13/include/" + lib + ".h": "// " + v + " " + arch, "nvidia/cu13/include/__init__.py": "", "nvidia/cu13/lib/lib" + lib + ".so": "elf",
+				}))
+			}
+			add("nvidia-"+lib+"-cu12", "3.1.1.3", withRecord("nvidia-"+lib+"-cu12", "3.1.1.3", map[string]string{"nvidia/" + lib + "/include/" + lib + ".h": "// 12"}))
+		}
 		add("nvidia-cuda-cccl-cu12", "12.6.77", map[string]string{"nvidia/cuda_cccl/include/__init__.py": "", "nvidia/cuda_cccl/include/cub/cub.cuh": ""})
 	}
+	toolkit := func(version, suffix, release string) {
+		var text strings.Builder
+		text.WriteString("Name: cuda-toolkit\n")
+		for _, lib := range []string{"cublas", "cusparse", "cusolver"} {
+			fmt.Fprintf(&text, "Requires-Dist: nvidia-%s%s==%s.*; sys_platform == 'linux' and extra == '%s'\n", lib, suffix, release, lib)
+		}
+		x.wheels["cuda_toolkit-"+version+"-py2.py3-none-any.whl"] = zipOf(t, map[string]string{"cuda_toolkit-" + version + ".dist-info/METADATA": text.String()})
+	}
+	toolkit("13.0.1", "", "4.1.1.3")
+	toolkit("13.0.2.0", "", "4.1.1.4")
+	toolkit("13.2.0", "", "4.2.0.1")
+	toolkit("12.6.3", "-cu12", "3.1.1.3")
 	x.Server = httptest.NewServer(http.HandlerFunc(x.serve))
 	t.Cleanup(x.Close)
 	return x
@@ -84,6 +107,17 @@ func zipOf(t *testing.T, members map[string]string) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// withRecord adds the RECORD that headers are checked against.
+func withRecord(project, version string, members map[string]string) map[string]string {
+	var record strings.Builder
+	for name, text := range members {
+		sum := sha256.Sum256([]byte(text))
+		fmt.Fprintf(&record, "%s,sha256=%s,%d\n", name, base64.RawURLEncoding.EncodeToString(sum[:]), len(text))
+	}
+	members[strings.ReplaceAll(project, "-", "_")+"-"+version+".dist-info/RECORD"] = record.String()
+	return members
 }
 
 func (x *cudaIndex) serve(w http.ResponseWriter, r *http.Request) {
@@ -158,8 +192,8 @@ func TestNVCCLayout(t *testing.T) {
 	if err != nil || string(b) != "// 13.0.88 aarch64" {
 		t.Errorf("cuda_runtime_api.h is %q, %v", b, err)
 	}
-	if len(c.Includes) != 2 || !strings.HasSuffix(c.Includes[1], "/include/cccl") {
-		t.Errorf("include folders %q, expected include and include/cccl", c.Includes)
+	if len(c.Includes) != 5 || !strings.HasSuffix(c.Includes[1], "/include/cccl") {
+		t.Errorf("include folders %q, expected include, include/cccl and those of three libraries", c.Includes)
 	}
 	if !strings.HasSuffix(c.runtime, "/lib/libcudart.so.13") || c.Clang {
 		t.Errorf("runtime %q, clang %v", c.runtime, c.Clang)
@@ -280,5 +314,44 @@ func TestUnknownCUDARelease(t *testing.T) {
 		if e, _ := err.(*Error); e == nil || e.Hint == "" || !strings.Contains(err.Error(), want) {
 			t.Errorf("CUDA %s: error %v, expected %q and a hint", version, err, want)
 		}
+	}
+}
+
+// The headers of the libraries are of the release that belongs to the toolkit,
+// for the target's processor, and without the library.
+func TestCUDAMathHeaders(t *testing.T) {
+	x := newCUDAIndex(t)
+	lock := &Lock{}
+	s := x.open(t, lock)
+	for cuda, want := range map[string]string{"13.0": "// 4.1.1.4 aarch64", "13.2": "// 4.2.0.1 aarch64", "12.6": "// 12"} {
+		dirs, err := s.cudaMathHeaders(t.Context(), manifests.MustVersion(cuda), manifests.AArch64)
+		if err != nil || len(dirs) != 3 {
+			t.Fatalf("CUDA %s: folders %q, %v", cuda, dirs, err)
+		}
+		for i, lib := range cudaMath {
+			b, err := os.ReadFile(s.Real(dirs[i] + "/include/" + lib + ".h"))
+			if err != nil || string(b) != want {
+				t.Errorf("CUDA %s: %s.h is %q, %v; expected %q", cuda, lib, b, err, want)
+			}
+			if got := tree(t, s.Real(dirs[i]+"/")); len(got) != 2 {
+				t.Errorf("CUDA %s: the entry of %s holds %q, expected its header and %s", cuda, lib, got, recordFile)
+			}
+		}
+	}
+	if p, _ := lock.get("nvidia-cublas 13.0 aarch64"); p.Version != "4.1.1.4" || p.Record == "" {
+		t.Errorf("the lock has %+v, expected 4.1.1.4 with the digest of RECORD", p)
+	}
+	// A lock decides, and the toolkit's package is not asked then.
+	delete(x.wheels, "cuda_toolkit-13.0.2.0-py2.py3-none-any.whl")
+	s = x.open(t, lock)
+	if dirs, err := s.cudaMathHeaders(t.Context(), manifests.MustVersion("13.0"), manifests.AArch64); err != nil || !strings.Contains(dirs[0], "4.1.1.4") {
+		t.Errorf("with a lock: %q, %v", dirs, err)
+	}
+	for _, file := range []string{"cuda_toolkit-13.0.1-py2.py3-none-any.whl", "cuda_toolkit-13.0.2.0-py2.py3-none-any.whl"} {
+		x.wheels[file] = zipOf(t, map[string]string{"cuda_toolkit.dist-info/METADATA": "Name: cuda-toolkit\n"})
+	}
+	_, err := x.open(t, nil).cudaMathHeaders(t.Context(), manifests.MustVersion("13.0"), manifests.AArch64)
+	if e, _ := err.(*Error); e == nil || e.Hint == "" || !strings.Contains(err.Error(), "does not say which belongs to CUDA 13.0") {
+		t.Errorf("a toolkit without the requirement: %v", err)
 	}
 }

@@ -53,7 +53,11 @@ func (s *Store) nvcc(ctx context.Context, r Request, host Tool) (*CUDA, error) {
 	if c.Compiler, err = s.nvccTool(ctx, toolkit, host); err != nil {
 		return nil, err
 	}
-	return c, s.cudaFolders(c, dir)
+	math, err := s.cudaMathHeaders(ctx, cuda, arch)
+	if err != nil {
+		return nil, err
+	}
+	return c, s.cudaFolders(c, dir, math...)
 }
 
 // isNVCC chooses the programs of a toolkit, and the one header that nvcc's own
