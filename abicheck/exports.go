@@ -7,8 +7,8 @@ import (
 )
 
 // shippedExports finds a torch release's exports in the tables that thoxbuild
-// carries. They cover the CPU libraries; for another backend there is none, and
-// the rules that need one are left out.
+// carries: those of the CPU and CUDA builds. For another backend there is none,
+// and the rules that need one are left out.
 func shippedExports(torch manifests.Version, compute manifests.Compute, platform manifests.Platform) (rule.SymbolSet, error) {
 	e, err := torchexports.Find(torch, compute, platform)
 	if e == nil || err != nil {

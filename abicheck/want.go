@@ -97,6 +97,9 @@ func want(s *rule.Subject, c claim, o *rule.Options) rule.Want {
 	if o.Torch != nil {
 		w.Torch = o.Torch
 	}
+	if o.Compute.Backend != "" {
+		w.Compute = o.Compute
+	}
 	if o.StableABI != nil {
 		w.StableABI = o.StableABI
 	}

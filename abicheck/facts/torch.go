@@ -39,6 +39,10 @@ Where every needed library is known (torch, the C and C++ runtimes), any other
 undefined name is reported too: a forgotten source file shows here. Weak
 references may stay unresolved and are left out.
 
+The package index has one CUDA build of each release. A file for another CUDA is
+held against that one: torch's own functions are the same in both. Such a
+finding is likely, not certain, and says so.
+
 Build against the headers of the same torch release as the variant's name.`,
 	}, {
 		ID: "CXX11-ABI", Severity: rule.Error,
@@ -109,13 +113,21 @@ func checkTorch(_ context.Context, s *rule.Subject, o *rule.Options) ([]rule.Fin
 		if n.weak || exports == nil || exports.Has(n.name) {
 			continue
 		}
+		var f *rule.Finding
 		switch {
 		case scope != "" || policy.IsShimName(n.name):
-			c.add("TORCH-UNDEF", rule.Error, fmt.Sprintf("needs %s, which torch %v does not export", n.name, *s.Want.Torch),
-				fmt.Sprintf("build against the headers of torch %v", *s.Want.Torch)).Symbol = n.name
+			f = c.add("TORCH-UNDEF", rule.Error, fmt.Sprintf("needs %s, which torch %v does not export", n.name, *s.Want.Torch),
+				fmt.Sprintf("build against the headers of torch %v", *s.Want.Torch))
 		case closed && !runtimeName(n.name, cxx):
-			c.add("TORCH-UNDEF", rule.Error, fmt.Sprintf("needs %s, which no library that it needs exports", n.name),
-				"add the source or library that defines it").Symbol = n.name
+			f = c.add("TORCH-UNDEF", rule.Error, fmt.Sprintf("needs %s, which no library that it needs exports", n.name),
+				"add the source or library that defines it")
+		default:
+			continue
+		}
+		f.Symbol = n.name
+		if set, ok := exports.(rule.StandIn); ok && set.Of() != "" {
+			f.Confidence = rule.Likely
+			f.Detail = append(f.Detail, "the exports are those of the release's "+set.Of()+" build")
 		}
 	}
 	return c.done(), nil
@@ -153,8 +165,8 @@ func exportsOf(s *rule.Subject, o *rule.Options, v manifests.Version, needed []s
 		return nil, nil
 	}
 	compute, platform := s.Want.Compute, s.Want.Platform
-	if compute.Backend == "" && cpuOnly(needed) {
-		compute.Backend = manifests.CPU
+	if compute.Backend == "" {
+		compute.Backend = backendOf(needed)
 	}
 	if platform == (manifests.Platform{}) && s.ELF != nil {
 		platform = manifests.Platform{Arch: archOf(s), OS: manifests.Linux}
@@ -162,17 +174,19 @@ func exportsOf(s *rule.Subject, o *rule.Options, v manifests.Version, needed []s
 	return o.TorchExports(v, compute, platform)
 }
 
-// cpuOnly reports whether a file without a variant's name needs torch's CPU
-// libraries alone.
-func cpuOnly(needed []string) bool {
+// backendOf tells which build of torch a file without a variant's name is for,
+// by the libraries that it needs. It is empty for one that has no table.
+func backendOf(needed []string) manifests.Backend {
+	backend := manifests.CPU
 	for _, lib := range needed {
-		for _, part := range []string{"cuda", "hip", "xpu"} {
-			if strings.Contains(lib, part) {
-				return false
-			}
+		switch {
+		case strings.Contains(lib, "hip"), strings.Contains(lib, "xpu"):
+			return ""
+		case strings.Contains(lib, "cuda"):
+			backend = manifests.CUDA
 		}
 	}
-	return true
+	return backend
 }
 
 // systemRuntime are the needed libraries all of whose symbols have versions.

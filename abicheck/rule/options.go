@@ -12,6 +12,14 @@ type SymbolSet interface {
 	Has(name string) bool
 }
 
+// StandIn is a SymbolSet of another build of the same release.
+type StandIn interface {
+	SymbolSet
+	// Of names that build, such as "cu130"; it is empty for the build that was
+	// asked for.
+	Of() string
+}
+
 // Options are what the caller wants checked. Zero values mean "as the file
 // claims": by the variant folder's name and metadata, by the wheel's tags, by
 // the file's own name; Want documents the defaults after that.
@@ -20,8 +28,10 @@ type Options struct {
 	Manylinux string
 	// PythonABI is the abi3 floor.
 	PythonABI manifests.Version
-	// Torch is the release whose exports the file must live with.
-	Torch *manifests.Version
+	// Torch is the release whose exports the file must live with, and Compute
+	// the build of it for a file that no variant's name says it of.
+	Torch   *manifests.Version
+	Compute manifests.Compute
 	// StableABI is the torch stable-ABI floor.
 	StableABI *manifests.Version
 	// MacOS is the newest deployment target that is allowed.

@@ -1,5 +1,5 @@
-// Package torchexports tells which symbols a torch release exports on the CPU,
-// so that a kernel's undefined symbols can be checked without that torch.
+// Package torchexports tells which symbols a torch release exports, so that a
+// kernel's undefined symbols can be checked without that torch.
 //
 // A table holds the first 40 bits of the SHA-256 of each exported name, sorted:
 // five bytes a name. A name that torch lacks passes by chance in one of about
@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"sort"
 	"strings"
@@ -33,22 +34,61 @@ const (
 	hashSize = 5
 )
 
-// Libraries are the parts of a torch wheel whose exports a CPU table holds.
-var Libraries = []string{"libc10.so", "libtorch_cpu.so", "libtorch.so", "libtorch_python.so"}
+// Libraries are the parts of a torch wheel whose exports a table holds. That of
+// CUDA holds what its libraries add to those of the CPU.
+func Libraries(b manifests.Backend) []string {
+	if b == manifests.CUDA {
+		return []string{"libc10_cuda.so", "libtorch_cuda.so"}
+	}
+	return []string{"libc10.so", "libtorch_cpu.so", "libtorch.so", "libtorch_python.so"}
+}
 
 // Exports are the names that one torch release exports.
 type Exports struct {
 	hashes []byte // sorted, hashSize bytes each
+	// more holds the names of the CUDA libraries, in a set for CUDA.
+	more *Exports
+	of   string
 }
 
-// Find returns the table of a release, or nil where none is shipped. Tables
-// cover torch's CPU libraries only: a CUDA build has further ones, so for any
-// other backend than cpu there is none.
+// Find returns the names that a build of a release exports, or nil where no
+// table is shipped.
+//
+// The package index has one CUDA build of each release: 13.0 up to torch 2.14,
+// and 13.2 from 2.15 on. The others are on an index of torch's own. For those
+// the release's one table stands in, and Of names the build that it is from:
+// torch's own functions come from the same sources, whatever the toolkit.
 func Find(torch manifests.Version, compute manifests.Compute, platform manifests.Platform) (*Exports, error) {
-	if compute.Backend != manifests.CPU {
+	cpu := manifests.Compute{Backend: manifests.CPU}
+	switch compute.Backend {
+	case manifests.CPU:
+		return read(FileName(torch, cpu, platform))
+	case manifests.CUDA:
+	default:
 		return nil, nil
 	}
-	b, err := tables.ReadFile("tables/" + FileName(torch, platform))
+	e, err := read(FileName(torch, cpu, platform))
+	if e == nil || err != nil {
+		return nil, err
+	}
+	if e.more, err = read(FileName(torch, compute, platform)); e.more != nil || err != nil {
+		return e, err
+	}
+	others, err := fs.Glob(tables, "tables/"+FileName(torch, manifests.Compute{Backend: "cu*"}, platform))
+	if err != nil || len(others) == 0 {
+		return nil, err
+	}
+	name := path.Base(slices.Max(others))
+	if e.more, err = read(name); err != nil {
+		return nil, err
+	}
+	e.of = strings.Split(name, "-")[2]
+	return e, nil
+}
+
+// read returns a shipped table, or nil where there is none.
+func read(name string) (*Exports, error) {
+	b, err := tables.ReadFile("tables/" + name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -58,10 +98,14 @@ func Find(torch manifests.Version, compute manifests.Compute, platform manifests
 	return Parse(b)
 }
 
-// FileName is the name of a release's table.
-func FileName(torch manifests.Version, platform manifests.Platform) string {
-	return fmt.Sprintf("torch-%s-cpu-%s.bin", torch, platform)
+// FileName is the name of a table.
+func FileName(torch manifests.Version, compute manifests.Compute, platform manifests.Platform) string {
+	return fmt.Sprintf("torch-%s-%s-%s.bin", torch, compute, platform)
 }
+
+// Of is empty for a set of the build that was asked for, else the build that
+// stands in for it, such as "cu130".
+func (e *Exports) Of() string { return e.of }
 
 // New makes a table from names, in any order.
 func New(names []string) *Exports {
@@ -92,17 +136,20 @@ func Parse(b []byte) (*Exports, error) {
 	return &Exports{hashes: []byte(rest)}, nil
 }
 
-// Bytes is the form that Parse reads.
+// Bytes is the form that Parse reads, of one table.
 func (e *Exports) Bytes() []byte { return append([]byte(magic), e.hashes...) }
 
-// Len is the number of names.
+// Len is the number of names in the table.
 func (e *Exports) Len() int { return len(e.hashes) / hashSize }
 
 // Has reports whether the release exports a name, as it is mangled.
 func (e *Exports) Has(name string) bool {
 	h := hash(name)
 	i := sort.Search(e.Len(), func(i int) bool { return bytes.Compare(e.hashes[i*hashSize:][:hashSize], h[:]) >= 0 })
-	return i < e.Len() && bytes.Equal(e.hashes[i*hashSize:][:hashSize], h[:])
+	if i < e.Len() && bytes.Equal(e.hashes[i*hashSize:][:hashSize], h[:]) {
+		return true
+	}
+	return e.more != nil && e.more.Has(name)
 }
 
 func hash(name string) (h [hashSize]byte) {

@@ -79,7 +79,6 @@ Exit status 3 means that errors were found.`,
 			if write == nil {
 				return usagef("--format %s: expected text, json, sarif or github", format)
 			}
-			o.TorchExports = torchExports
 			r, err := abicheck.Check(c.Context(), args, &o)
 			if err != nil {
 				return err

@@ -12,7 +12,6 @@ import (
 	"github.com/thox-ai/thoxbuild/compile"
 	"github.com/thox-ai/thoxbuild/manifests"
 	"github.com/thox-ai/thoxbuild/matrix"
-	"github.com/thox-ai/thoxbuild/toolchain/torchexports"
 )
 
 // checker plugs abicheck into a build: object rules before the link, facts of
@@ -22,7 +21,7 @@ type checker struct{}
 var _ compile.Checker = checker{}
 
 // ruleData changes when a rule or its data does: verdicts are cached under it.
-const ruleData = "abicheck 1"
+const ruleData = "abicheck 2"
 
 // Rules implements compile.Checker. The program's own version is part of it,
 // so a new release checks again.
@@ -69,7 +68,7 @@ func (c checker) CheckLibrary(ctx context.Context, v matrix.Variant, lib compile
 
 // options says what a variant promises.
 func options(v matrix.Variant) *abicheck.Options {
-	o := &abicheck.Options{Manylinux: "manylinux_2_28", PythonABI: manifests.Version{Major: 3, Minor: 9}, TorchExports: torchExports}
+	o := &abicheck.Options{Manylinux: "manylinux_2_28", PythonABI: manifests.Version{Major: 3, Minor: 9}, Compute: v.Compute}
 	switch v.Name.Framework {
 	case manifests.Torch:
 		t := v.Name.Version
@@ -113,14 +112,4 @@ func verdict(r *abicheck.Report, labels map[string]string) (compile.Verdict, err
 		return compile.Verdict{}, err
 	}
 	return compile.Verdict{Failed: r.Failed(), Text: text.String(), Report: data.Bytes()}, nil
-}
-
-// torchExports finds the shipped table of a torch release's symbols. A nil
-// set, for a release without a table, turns the rule off.
-func torchExports(torch manifests.Version, c manifests.Compute, p manifests.Platform) (rule.SymbolSet, error) {
-	e, err := torchexports.Find(torch, c, p)
-	if err != nil || e == nil {
-		return nil, err // not a typed nil: the caller compares the interface
-	}
-	return e, nil
 }

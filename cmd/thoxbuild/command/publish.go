@@ -244,7 +244,7 @@ func abiGate(ctx context.Context, b *bundle.Bundle) error {
 	for _, v := range b.Variants {
 		paths = append(paths, v.Dir)
 	}
-	r, err := abicheck.Check(ctx, paths, &abicheck.Options{TorchExports: torchExports})
+	r, err := abicheck.Check(ctx, paths, &abicheck.Options{})
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func printPush(s *Streams, b *bundle.Bundle, res *oci.Result) error {
 func attachments(ctx context.Context, b *bundle.Bundle, inputs []sign.Input) ([]oci.Attachment, error) {
 	var out []oci.Attachment
 	for _, v := range b.Variants {
-		r, err := abicheck.Check(ctx, []string{v.Dir}, &abicheck.Options{TorchExports: torchExports})
+		r, err := abicheck.Check(ctx, []string{v.Dir}, &abicheck.Options{})
 		if err != nil {
 			return nil, err
 		}

@@ -1,16 +1,19 @@
 // Command gen makes the export tables of package torchexports from the wheels
-// on the package index. It reads about 130 MB for each release.
+// on the package index. For each release it reads about 130 MB for the CPU
+// libraries and 330 MB for those of CUDA.
 package main
 
 import (
 	"context"
 	"debug/elf"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -24,19 +27,22 @@ func main() {
 	out := flag.String("out", "tables", "folder of the tables")
 	releases := flag.String("torch", "2.11,2.12,2.13,2.14,2.15", "torch releases")
 	archs := flag.String("arch", "x86_64,aarch64", "architectures")
+	backends := flag.String("backend", "cpu,cuda", "which libraries")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	for _, r := range strings.Split(*releases, ",") {
 		for _, a := range strings.Split(*archs, ",") {
-			if err := generate(ctx, *out, manifests.MustVersion(r), manifests.Arch(a)); err != nil {
-				log.Fatalf("torch %s %s: %v", r, a, err)
+			for _, b := range strings.Split(*backends, ",") {
+				if err := generate(ctx, *out, manifests.MustVersion(r), manifests.Arch(a), manifests.Backend(b)); err != nil {
+					log.Fatalf("torch %s %s %s: %v", r, a, b, err)
+				}
 			}
 		}
 	}
 }
 
-func generate(ctx context.Context, out string, torch manifests.Version, arch manifests.Arch) error {
+func generate(ctx context.Context, out string, torch manifests.Version, arch manifests.Arch, backend manifests.Backend) error {
 	tmp, err := os.MkdirTemp("", "torchexports-")
 	if err != nil {
 		return err
@@ -46,28 +52,59 @@ func generate(ctx context.Context, out string, torch manifests.Version, arch man
 	if err != nil {
 		return err
 	}
+	// read hands over one member of the wheel, and says which release it is of.
+	read := func(member string, use func(*os.File) error) (release string, err error) {
+		f, err := os.Create(filepath.Join(tmp, "member"))
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		if release, err = s.TorchMember(ctx, torch, arch, member, f); err == nil {
+			err = use(f)
+		}
+		return release, err
+	}
 	var names []string
 	var release string
-	for _, lib := range torchexports.Libraries {
-		f, err := os.Create(filepath.Join(tmp, "lib"))
+	for _, lib := range torchexports.Libraries(backend) {
+		release, err = read("torch/lib/"+lib, func(f *os.File) error {
+			more, err := exported(f)
+			names = append(names, more...)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		release, err = s.TorchMember(ctx, torch, arch, "torch/lib/"+lib, f)
-		if err == nil {
-			var more []string
-			more, err = exported(f)
-			names = append(names, more...)
-		}
-		f.Close()
+	}
+	compute := manifests.Compute{Backend: backend}
+	if backend == manifests.CUDA {
+		_, err := read("torch-"+release+".dist-info/METADATA", func(f *os.File) error {
+			compute.Version, err = toolkitOf(f)
+			return err
+		})
 		if err != nil {
 			return err
 		}
 	}
 	e := torchexports.New(names)
 	platform := manifests.Platform{Arch: arch, OS: manifests.Linux}
-	fmt.Printf("torch %s %s: %d names\n", release, platform, e.Len())
-	return renameio.WriteFile(filepath.Join(out, torchexports.FileName(torch, platform)), e.Bytes(), 0o644)
+	fmt.Printf("torch %s %s %s: %d names\n", release, compute, platform, e.Len())
+	return renameio.WriteFile(filepath.Join(out, torchexports.FileName(torch, compute, platform)), e.Bytes(), 0o644)
+}
+
+// toolkit is the requirement that tells which CUDA a torch wheel is built with.
+var toolkit = regexp.MustCompile(`(?m)^Requires-Dist: cuda-toolkit\[[^]]*\]==(\d+)\.(\d+)\.`)
+
+func toolkitOf(metadata *os.File) (manifests.Version, error) {
+	b, err := os.ReadFile(metadata.Name())
+	if err != nil {
+		return manifests.Version{}, err
+	}
+	m := toolkit.FindSubmatch(b)
+	if m == nil {
+		return manifests.Version{}, errors.New("the wheel's METADATA requires no cuda-toolkit, so its CUDA is not known")
+	}
+	return manifests.ParseVersion(string(m[1]) + "." + string(m[2]))
 }
 
 // exported lists what a library defines for others.
