@@ -30,6 +30,7 @@ namespace backend = thox_edge_ops_cuda;
 #define BACKEND_KEY MPS
 namespace backend = thox_edge_ops_metal;
 #else
+#include "eager_entry.h"
 #include "edge_ops_cpu.h"
 #include "parallel.h"
 #define BACKEND_KEY CPU
@@ -448,6 +449,23 @@ std::string isa() {
 std::string isa_choices() { return backend::unit_choices(); }
 #endif
 
+// Gives the Python functions of `module` their short way (eager_entry.h), or
+// returns false.
+#if defined(CPU_KERNEL) && defined(__linux__)
+bool bind_eager(const std::string& module) {
+  static eager::Method methods[] = {
+#define THOX_ENTRY(OP) {#OP, eager::entry<&OP>, eager::kFastCall, nullptr}
+      THOX_ENTRY(rms_norm),         THOX_ENTRY(rms_norm_out),      THOX_ENTRY(fused_add_rms_norm),
+      THOX_ENTRY(silu_and_mul),     THOX_ENTRY(silu_and_mul_out),  THOX_ENTRY(gelu_tanh_and_mul),
+      THOX_ENTRY(gelu_tanh_and_mul_out), THOX_ENTRY(rotary_embedding), THOX_ENTRY(qk_norm_rope),
+#undef THOX_ENTRY
+  };
+  return eager::bind_all(module, methods);
+}
+#else
+bool bind_eager(const std::string&) { return false; }
+#endif
+
 }  // namespace
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
@@ -470,6 +488,7 @@ TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
       tags);
   ops.def("isa() -> str", &isa);
   ops.def("isa_choices() -> str", &isa_choices);
+  ops.def("bind_eager(str module) -> bool", &bind_eager);
 }
 
 TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, BACKEND_KEY, ops) {

@@ -23,7 +23,7 @@ class _Native:
     """One registered operator, looked up once.
 
     ``traced`` is what torch.compile and export understand; ``direct`` is what calling it
-    comes down to, without its Python frame. Both go through the dispatcher.
+    comes down to, without its Python frame, or the short way to it (_eager_entries).
     """
 
     __slots__ = ("direct", "traced")
@@ -42,6 +42,9 @@ _gelu_tanh_and_mul = _Native(ops.gelu_tanh_and_mul)
 _gelu_tanh_and_mul_out = _Native(ops.gelu_tanh_and_mul_out)
 _rotary_embedding = _Native(ops.rotary_embedding)
 _qk_norm_rope = _Native(ops.qk_norm_rope)
+
+# On a CPU a plain call need not go through the dispatcher: torch-ext/eager_entry.h.
+_eager_entries = hasattr(ops, "bind_eager") and ops.bind_eager(__name__)
 
 
 def rms_norm(
