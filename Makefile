@@ -41,7 +41,7 @@ kernel: bin/thoxbuild
 
 # Go tests: units, scripts, the real Python clients, real peers where they are installed.
 test-go: kernel venv
-	go test ./...
+	THOXBUILD_TEST_BUILT=1 go test ./...
 
 # The row primitives of every unit without torch, those of aarch64 under qemu.
 test-units:
@@ -51,9 +51,10 @@ test-units:
 test-python: bin/thoxbuild venv
 	@tests/python/run.sh
 
-# Longer versions of the same tests: all fixtures, more fault seeds, the network, more torch versions.
+# Longer versions of the same tests: all variants, all fixtures, more fault seeds, the network, more torch versions.
 test-all: bin/thoxbuild venv
-	THOXBUILD_TEST_FULL=1 THOXBUILD_TEST_NETWORK=1 go test -timeout 60m ./...
+	bin/thoxbuild build
+	THOXBUILD_TEST_BUILT=1 THOXBUILD_TEST_FULL=1 THOXBUILD_TEST_NETWORK=1 go test -timeout 60m ./...
 	@tests/python/run.sh --all
 
 # gofmt: one layout, so that a diff shows only what changed.  vet: mistakes the compiler accepts.
