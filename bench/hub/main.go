@@ -1,7 +1,11 @@
 // Command hub times publishing to the embedded Hub and to a registry against
 // the tools that people use for it, in pairs A B A B, each on a fresh server.
 //
-//	go run ./bench/hub -thoxbuild bin/thoxbuild -python .venv/bin/python -crane crane
+//	go build -o bin/crane github.com/google/go-containerregistry/cmd/crane
+//	go run ./bench/hub -crane bin/crane
+//
+// Time is wall-clock. Beside it stand the processor seconds of client and
+// server together, which a busy machine does not change much.
 package main
 
 import (
@@ -32,6 +36,7 @@ var (
 	registry  = flag.String("registry", "docker-registry", "the registry's program")
 	pairs     = flag.Int("pairs", 3, "pairs of each comparison")
 	large     = flag.Int("large", 1000, "size of the one large file, in MB")
+	only      = flag.String("only", "", "run only the comparisons whose names hold this text")
 )
 
 func main() {
@@ -55,30 +60,40 @@ func run(ctx context.Context) error {
 	if err := writeVariants(one, 1, int64(*large)*1_000_000); err != nil {
 		return err
 	}
-	fmt.Printf("%-34s %10s %10s  %s\n", "", "thoxbuild", "peer", "peer/thoxbuild (least-most)")
-	if *python != "" {
-		for _, c := range []struct{ name, dir string }{{"24 variants, 60 MB, upload_folder", many}, {fmt.Sprintf("one file, %d MB, upload_folder", *large), one}} {
-			if err := compare(c.name, func() (time.Duration, error) { return publishHub(ctx, tmp, c.dir) },
-				func() (time.Duration, error) { return uploadFolder(ctx, tmp, c.dir) }); err != nil {
-				return err
-			}
+	fmt.Printf("%-34s %10s %10s  %-27s %s\n", "", "thoxbuild", "peer", "peer/thoxbuild (least-most)", "processor seconds")
+	for _, c := range []struct {
+		name string
+		skip bool
+		a, b func() (sample, error)
+	}{
+		{"24 variants, 60 MB, upload_folder", *python == "", func() (sample, error) { return publishHub(ctx, tmp, many) }, func() (sample, error) { return uploadFolder(ctx, tmp, many) }},
+		{fmt.Sprintf("one file, %d MB, upload_folder", *large), *python == "", func() (sample, error) { return publishHub(ctx, tmp, one) }, func() (sample, error) { return uploadFolder(ctx, tmp, one) }},
+		{"24 variants, 60 MB, crane", *crane == "", func() (sample, error) { return pushOurs(ctx, tmp, many) }, func() (sample, error) { return pushCrane(ctx, tmp, many) }},
+	} {
+		if c.skip || !strings.Contains(c.name, *only) {
+			continue
 		}
-	}
-	if *crane != "" {
-		if err := compare("24 variants, 60 MB, crane", func() (time.Duration, error) { return pushOurs(ctx, tmp, many) },
-			func() (time.Duration, error) { return pushCrane(ctx, tmp, many) }); err != nil {
+		if err := compare(c.name, c.a, c.b); err != nil {
 			return err
 		}
 	}
-	if err := noop(ctx, tmp, many); err != nil {
-		return err
+	if strings.Contains("no-op publish", *only) {
+		if err := noop(ctx, tmp, many); err != nil {
+			return err
+		}
 	}
-	return downloads(ctx, tmp, many)
+	if strings.Contains("downloads", *only) {
+		return downloads(ctx, tmp, many)
+	}
+	return nil
 }
 
+// sample is one measured run.
+type sample struct{ wall, cpu time.Duration }
+
 // compare alternates two contenders and prints medians and the ratio.
-func compare(name string, a, b func() (time.Duration, error)) error {
-	var as, bs []time.Duration
+func compare(name string, a, b func() (sample, error)) error {
+	var as, bs []sample
 	var ratios []float64
 	for range *pairs {
 		x, err := a()
@@ -89,23 +104,29 @@ func compare(name string, a, b func() (time.Duration, error)) error {
 		if err != nil {
 			return fmt.Errorf("%s: peer: %w", name, err)
 		}
-		as, bs, ratios = append(as, x), append(bs, y), append(ratios, y.Seconds()/x.Seconds())
+		as, bs, ratios = append(as, x), append(bs, y), append(ratios, y.wall.Seconds()/x.wall.Seconds())
 	}
-	slices.Sort(as)
-	slices.Sort(bs)
+	median := func(list []sample, of func(sample) time.Duration) float64 {
+		var all []time.Duration
+		for _, s := range list {
+			all = append(all, of(s))
+		}
+		slices.Sort(all)
+		return all[len(all)/2].Seconds()
+	}
+	wall, cpu := func(s sample) time.Duration { return s.wall }, func(s sample) time.Duration { return s.cpu }
 	slices.Sort(ratios)
-	mid := len(as) / 2
-	fmt.Printf("%-34s %9.2fs %9.2fs  %.2f (%.2f-%.2f)\n", name, as[mid].Seconds(), bs[mid].Seconds(), ratios[mid], ratios[0], ratios[len(ratios)-1])
+	spread := fmt.Sprintf("%.2f (%.2f-%.2f)", ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
+	fmt.Printf("%-34s %9.2fs %9.2fs  %-27s %.2f / %.2f\n", name, median(as, wall), median(bs, wall), spread, median(as, cpu), median(bs, cpu))
 	return nil
 }
 
-func publishHub(ctx context.Context, tmp, dir string) (time.Duration, error) {
+func publishHub(ctx context.Context, tmp, dir string) (sample, error) {
 	s, err := startHub(tmp)
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
-	defer s.stop()
-	return timed(func() error { return publishTo(ctx, s.url, dir) })
+	return s.measure(timed(func() error { return publishTo(ctx, s.url, dir) }))
 }
 
 func publishTo(ctx context.Context, url, dir string) error {
@@ -113,64 +134,70 @@ func publishTo(ctx context.Context, url, dir string) error {
 	return err
 }
 
-func uploadFolder(ctx context.Context, tmp, dir string) (time.Duration, error) {
+func uploadFolder(ctx context.Context, tmp, dir string) (sample, error) {
 	s, err := startHub(tmp)
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
-	defer s.stop()
 	home, err := os.MkdirTemp(tmp, "home-")
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
 	cmd := command(ctx, *python, "bench/hub/upload.py", s.url, repo, dir)
 	cmd.Env = append(os.Environ(), "HF_HOME="+home, "HF_HUB_DISABLE_PROGRESS_BARS=1")
 	out, err := cmd.Output()
-	if err != nil {
-		return 0, err
+	var wall, cpu float64
+	if err == nil {
+		_, err = fmt.Sscan(string(out), &wall, &cpu)
 	}
-	return time.ParseDuration(strings.TrimSpace(string(out)) + "s")
+	return s.measure(sample{time.Duration(wall * 1e9), time.Duration(cpu * 1e9)}, err)
 }
 
-func pushOurs(ctx context.Context, tmp, dir string) (time.Duration, error) {
+func pushOurs(ctx context.Context, tmp, dir string) (sample, error) {
 	s, err := startRegistry(tmp)
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
-	defer s.stop()
 	target, err := oci.ParseTarget("oci://" + s.url + "/" + repo)
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
-	return timed(func() error {
+	return s.measure(timed(func() error {
 		b, err := bundle.Read(ctx, dir, bundle.Options{})
 		if err != nil {
 			return err
 		}
 		_, err = oci.Push(ctx, oci.PushOptions{Target: target, Bundle: b})
 		return err
-	})
+	}))
 }
 
 // pushCrane appends a layer for each variant, four at once as our own push,
 // and lists them in an index.
-func pushCrane(ctx context.Context, tmp, dir string) (time.Duration, error) {
+func pushCrane(ctx context.Context, tmp, dir string) (sample, error) {
 	s, err := startRegistry(tmp)
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
-	defer s.stop()
 	work, err := os.MkdirTemp(tmp, "tar-")
 	if err != nil {
-		return 0, err
+		return sample{}, err
 	}
 	const script = `set -e
 cd "$DIR/build"
 ls | xargs -P4 -I{} sh -c 'tar cf "$WORK/{}.tar" {} && "$CRANE" append --insecure -f "$WORK/{}.tar" -t "$REPO:{}" >/dev/null 2>&1'
 "$CRANE" index append --insecure $(for v in *; do printf -- '-m %s ' "$REPO:$v"; done) -t "$REPO:v1" >/dev/null 2>&1`
+	bin, err := filepath.Abs(*crane)
+	if err != nil {
+		return sample{}, err
+	}
 	cmd := command(ctx, "sh", "-c", script)
-	cmd.Env = append(os.Environ(), "DIR="+dir, "WORK="+work, "CRANE="+*crane, "REPO="+s.url+"/"+repo)
-	return timed(cmd.Run)
+	cmd.Env = append(os.Environ(), "DIR="+dir, "WORK="+work, "CRANE="+bin, "REPO="+s.url+"/"+repo)
+	took, err := timed(cmd.Run)
+	if err == nil {
+		took.cpu = processor(cmd)
+	}
+	return s.measure(took, err)
 }
 
 // noop times a publish that finds everything there.
@@ -185,11 +212,11 @@ func noop(ctx context.Context, tmp, dir string) error {
 	}
 	var all []time.Duration
 	for range 5 {
-		d, err := timed(func() error { return publishTo(ctx, s.url, dir) })
+		took, err := timed(func() error { return publishTo(ctx, s.url, dir) })
 		if err != nil {
 			return err
 		}
-		all = append(all, d)
+		all = append(all, took.wall)
 	}
 	slices.Sort(all)
 	fmt.Printf("no-op publish, 24 variants: %v (%v-%v), hashing 60 MB included\n", all[2].Round(time.Millisecond), all[0].Round(time.Millisecond), all[4].Round(time.Millisecond))

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/thox-ai/thoxbuild/manifests"
@@ -31,10 +32,34 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func timed(fn func() error) (time.Duration, error) {
+// timed measures this process.
+func timed(fn func() error) (sample, error) {
+	var before, after syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &before); err != nil {
+		return sample{}, err
+	}
 	start := time.Now()
-	err := fn()
-	return time.Since(start), err
+	if err := fn(); err != nil {
+		return sample{}, err
+	}
+	wall := time.Since(start)
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &after); err != nil {
+		return sample{}, err
+	}
+	cpu := after.Utime.Nano() - before.Utime.Nano() + after.Stime.Nano() - before.Stime.Nano()
+	return sample{wall, time.Duration(cpu)}, nil
+}
+
+// processor is what a process that has ended took, with its children.
+func processor(cmd *exec.Cmd) time.Duration {
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+}
+
+// measure stops the server and adds its share.
+func (s *server) measure(took sample, err error) (sample, error) {
+	s.stop()
+	took.cpu += processor(s.cmd)
+	return took, err
 }
 
 func startHub(tmp string) (*server, error) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -104,10 +105,12 @@ func (c *repoCall) uploadActions(o lfsObject, transfer string) map[string]lfsAct
 		return map[string]lfsAction{"upload": {Href: c.capabilityURL("put/" + key)}, "verify": verify}
 	}
 	chunk := max(c.opts.PartSize, (o.Size+maxParts-1)/maxParts)
+	// A rerun of the same user meets the same session, and nobody else does.
+	session := sha256.Sum256([]byte(c.sign("upload/"+c.who.User+"/"+key, chunk)))
+	key = fmt.Sprintf("%s/%d/%x", key, chunk, session[:16])
 	header := map[string]string{"chunk_size": strconv.FormatInt(chunk, 10)}
 	for n := int64(1); (n-1)*chunk < o.Size; n++ {
-		size := min(chunk, o.Size-(n-1)*chunk)
-		header[fmt.Sprintf("%05d", n)] = c.capabilityURL(fmt.Sprintf("part/%s/%d/%d", key, n, size))
+		header[fmt.Sprintf("%05d", n)] = c.capabilityURL(fmt.Sprintf("part/%s/%d", key, n))
 	}
 	return map[string]lfsAction{"upload": {Href: c.capabilityURL("join/" + key), Header: header}, "verify": verify}
 }
@@ -124,7 +127,9 @@ func (c *repoCall) lfsVerify() error {
 	return c.replyAs(http.StatusOK, lfsJSON, map[string]any{})
 }
 
-// lfsData serves the capability URLs: VERB/UID/OID/SIZE[/PART/PARTSIZE].
+// lfsData serves the capability URLs: get/UID/OID, put/UID/OID/SIZE,
+// part/UID/OID/SIZE/CHUNK/SESSION/N and join/UID/OID/SIZE/CHUNK/SESSION. The
+// grant covers all of it, so the numbers are our own.
 func (c *call) lfsData(segs []string) error {
 	if err := c.granted("lfs/"+strings.Join(segs, "/"), c.r.URL.Query().Get("grant")); err != nil {
 		return err
@@ -136,14 +141,14 @@ func (c *call) lfsData(segs []string) error {
 	if err != nil {
 		return err
 	}
-	nums := make([]int64, 3)
-	for i, s := range segs[3:] {
-		// The grant covers them, so these are our own numbers.
-		if nums[i], err = strconv.ParseInt(s, 10, 64); err != nil {
-			return errNoRoute
+	oid, num := segs[2], func(i int) int64 {
+		if i >= len(segs) {
+			return 0
 		}
+		n, _ := strconv.ParseInt(segs[i], 10, 64)
+		return n
 	}
-	oid, size := segs[2], nums[0]
+	size := num(3)
 	switch verb := segs[0]; {
 	case verb == "get" && (c.r.Method == http.MethodGet || c.r.Method == http.MethodHead):
 		f, err := repo.OpenLFS(oid)
@@ -163,19 +168,17 @@ func (c *call) lfsData(segs []string) error {
 		if _, err := repo.PutLFS(t, oid); err != nil {
 			return err
 		}
-	case verb == "part" && c.r.Method == http.MethodPut:
-		t, err := c.receive(nums[2])
-		if err != nil {
+	case verb == "part" && len(segs) == 7 && c.r.Method == http.MethodPut:
+		u, n := store.Upload{SHA256: oid, Size: size, Chunk: num(4), Session: segs[5]}, int(num(6))
+		if have := c.r.ContentLength; have >= 0 && have != u.PartSize(n) {
+			return badRequest("part %d has %d bytes, %d were announced", n, have, u.PartSize(n))
+		}
+		if err := repo.PutPart(u, n, c.r.Body); err != nil {
 			return err
 		}
-		defer t.Close()
-		etag := `"` + t.SHA256() + `"`
-		if err := repo.PutPart(t, oid, int(nums[1])); err != nil {
-			return err
-		}
-		c.w.Header().Set("ETag", etag)
-	case verb == "join" && c.r.Method == http.MethodPost:
-		return c.join(repo, oid, size)
+		c.w.Header().Set("ETag", `"`+u.ETag(n)+`"`)
+	case verb == "join" && len(segs) == 6 && c.r.Method == http.MethodPost:
+		return c.join(repo, store.Upload{SHA256: oid, Size: size, Chunk: num(4), Session: segs[5]})
 	default:
 		return errNoRoute
 	}
@@ -205,7 +208,7 @@ func (c *call) receive(size int64) (*store.Temp, error) {
 	return t, nil
 }
 
-func (c *call) join(repo *store.Repo, oid string, size int64) error {
+func (c *call) join(repo *store.Repo, u store.Upload) error {
 	var in struct {
 		OID   string `json:"oid"`
 		Parts []struct {
@@ -216,18 +219,18 @@ func (c *call) join(repo *store.Repo, oid string, size int64) error {
 	if err := c.body(&in); err != nil {
 		return err
 	}
-	if in.OID != "" && in.OID != oid {
-		return badRequest("completion names object %s, the URL is for %s", clip(in.OID), oid)
+	if in.OID != "" && in.OID != u.SHA256 {
+		return badRequest("completion names object %s, the URL is for %s", clip(in.OID), u.SHA256)
 	}
-	var sums []string
+	var etags []string
 	for i, p := range in.Parts {
 		if p.Number != i+1 {
 			return badRequest("part %d stands where part %d is wanted", p.Number, i+1)
 		}
-		sums = append(sums, strings.Trim(p.ETag, `"`))
+		etags = append(etags, strings.Trim(p.ETag, `"`))
 	}
-	if err := repo.JoinParts(c.ctx, oid, size, sums); err != nil {
+	if err := repo.JoinParts(c.ctx, u, etags); err != nil {
 		return err
 	}
-	return c.replyAs(http.StatusOK, lfsJSON, map[string]any{"oid": oid, "size": size})
+	return c.replyAs(http.StatusOK, lfsJSON, map[string]any{"oid": u.SHA256, "size": u.Size})
 }

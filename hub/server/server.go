@@ -34,7 +34,7 @@ type Options struct {
 	// objects; 1 MiB by default.
 	Threshold int64
 	// PartSize is the size of the parts of a multipart upload, and larger files
-	// travel in parts; 64 MiB by default.
+	// travel in parts; 16 MiB by default.
 	PartSize int64
 	// PageSize is how many entries a listing has; 1000 by default.
 	PageSize int
@@ -67,7 +67,7 @@ func New(opts Options) (*Server, error) {
 		opts.Threshold = 1 << 20
 	}
 	if opts.PartSize <= 0 {
-		opts.PartSize = 64 << 20
+		opts.PartSize = 16 << 20
 	}
 	if opts.PageSize <= 0 {
 		opts.PageSize = 1000

@@ -15,6 +15,7 @@
 //	tmp/                  files that are not finished; emptied by Open
 //	repos/<uid>/          one repository, a bare git directory, with
 //	    lfs/objects/aa/bb/<sha256>
+//	    lfs/parts/<session>/  an upload in parts that is not finished
 //	    xorbs/<hash>, xet what the Xet upload path has left
 //	    discussions/N.json
 //

@@ -102,9 +102,12 @@ func (r *Repo) gc(ctx context.Context, opts GCOptions, old time.Time, rep *GCRep
 	}
 	for _, p := range parts {
 		if olderThan(p, old) {
-			rep.Dirs++
-			if err := os.RemoveAll(p); err != nil {
+			gone, err := r.dropUpload(p)
+			if err != nil {
 				return err
+			}
+			if gone {
+				rep.Dirs++
 			}
 		}
 	}

@@ -20,6 +20,9 @@ type Repo struct {
 	// keepMu is held for reading from the moment a writer relies on an object
 	// to the moment a ref names it, and for writing while GC takes objects.
 	keepMu sync.RWMutex
+	// uploads are those in parts that are open.
+	upMu    sync.Mutex
+	uploads map[Upload]*assembly
 }
 
 func (s *Store) initRepo(uid string) error {

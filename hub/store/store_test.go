@@ -2,14 +2,11 @@ package store
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 )
@@ -415,45 +412,5 @@ func TestTokens(t *testing.T) {
 	}
 	if _, ok := s.FindToken(secret); ok {
 		t.Error("a removed token was found")
-	}
-}
-
-func TestMultipart(t *testing.T) {
-	s := open(t, t.TempDir())
-	r := create(t, s)
-	parts := [][]byte{bytes.Repeat([]byte("a"), 1000), bytes.Repeat([]byte("b"), 10)}
-	whole, _ := s.NewTemp()
-	whole.Write(slices.Concat(parts...))
-	sha := whole.SHA256()
-	whole.Close()
-	var sums []string
-	for i, p := range parts {
-		tmp, err := s.NewTemp()
-		if err != nil {
-			t.Fatal(err)
-		}
-		tmp.Write(p)
-		sums = append(sums, tmp.SHA256())
-		if err := r.PutPart(tmp, sha, i+1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, bad := range map[string][]string{"one missing": sums[:1], "swapped": {sums[1], sums[0]}, "one too many": append(slices.Clone(sums), sums[0])} {
-		if err := r.JoinParts(t.Context(), sha, 1010, bad); err == nil {
-			t.Errorf("%s: joined", name)
-		}
-	}
-	for range 2 {
-		if err := r.JoinParts(context.Background(), sha, 1010, sums); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f, err := r.OpenLFS(sha)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if got, _ := io.ReadAll(f); !bytes.Equal(got, slices.Concat(parts...)) {
-		t.Error("the joined object differs from its parts")
 	}
 }
