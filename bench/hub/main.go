@@ -163,7 +163,7 @@ func pushOurs(ctx context.Context, tmp, dir string) (sample, error) {
 		return sample{}, err
 	}
 	return s.measure(timed(func() error {
-		b, err := bundle.Read(ctx, dir, bundle.Options{})
+		b, err := bundle.Read(ctx, dir, bundle.Options{NoGitIDs: true}) // as publish reads it for a registry
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func pushOurs(ctx context.Context, tmp, dir string) (sample, error) {
 	}))
 }
 
-// pushCrane appends a layer for each variant, four at once as our own push,
+// pushCrane appends a layer for each variant, eight at once as our own push,
 // and lists them in an index.
 func pushCrane(ctx context.Context, tmp, dir string) (sample, error) {
 	s, err := startRegistry(tmp)
@@ -185,7 +185,7 @@ func pushCrane(ctx context.Context, tmp, dir string) (sample, error) {
 	}
 	const script = `set -e
 cd "$DIR/build"
-ls | xargs -P4 -I{} sh -c 'tar cf "$WORK/{}.tar" {} && "$CRANE" append --insecure -f "$WORK/{}.tar" -t "$REPO:{}" >/dev/null 2>&1'
+ls | xargs -P8 -I{} sh -c 'tar cf "$WORK/{}.tar" {} && "$CRANE" append --insecure -f "$WORK/{}.tar" -t "$REPO:{}" >/dev/null 2>&1'
 "$CRANE" index append --insecure $(for v in *; do printf -- '-m %s ' "$REPO:$v"; done) -t "$REPO:v1" >/dev/null 2>&1`
 	bin, err := filepath.Abs(*crane)
 	if err != nil {

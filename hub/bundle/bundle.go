@@ -65,6 +65,9 @@ type Options struct {
 	Parallel int
 	// Card and Benchmarks are paths that replace the defaults.
 	Card, Benchmarks string
+	// NoGitIDs leaves out the files' git ids, for places that have no use for
+	// them.
+	NoGitIDs bool
 }
 
 // Problems lists everything that is wrong with a bundle, a line each.
@@ -106,7 +109,7 @@ func Read(ctx context.Context, dir string, opts Options) (*Bundle, error) {
 	if err := b.extras(dir, opts); err != nil {
 		return nil, err
 	}
-	return b, b.hash(ctx, opts.Parallel)
+	return b, b.hash(ctx, opts.Parallel, !opts.NoGitIDs)
 }
 
 // discover finds the folder of the variants. build comes before result: a
@@ -279,7 +282,7 @@ func (b *Bundle) extras(dir string, opts Options) error {
 }
 
 // hash fills in the digests, several files at once.
-func (b *Bundle) hash(ctx context.Context, parallel int) error {
+func (b *Bundle) hash(ctx context.Context, parallel int, git bool) error {
 	if parallel <= 0 {
 		parallel = 4
 	}
@@ -294,7 +297,7 @@ func (b *Bundle) hash(ctx context.Context, parallel int) error {
 				if v.Metadata.Digest != nil {
 					alg = v.Metadata.Digest.Algorithm
 				}
-				sum, err := hashFile(ctx, &v.Files[i], alg)
+				sum, err := hashFile(ctx, &v.Files[i], alg, git)
 				sums[n][i] = sum
 				if err != nil {
 					return fmt.Errorf("variant %s: %s: %w", v.Name, v.Files[i].Path, err)
@@ -312,7 +315,7 @@ func (b *Bundle) hash(ctx context.Context, parallel int) error {
 	}
 	for _, f := range rest {
 		g.Go(func() error {
-			_, err := hashFile(ctx, f, manifests.SHA256)
+			_, err := hashFile(ctx, f, manifests.SHA256, git)
 			return err
 		})
 	}

@@ -25,7 +25,7 @@ const gitBytes = 16 << 20
 
 // hashFile reads a file once and fills in its digests and sample. It returns
 // the base64 digest in the metadata's algorithm.
-func hashFile(ctx context.Context, f *client.File, alg manifests.Algorithm) (string, error) {
+func hashFile(ctx context.Context, f *client.File, alg manifests.Algorithm, gitID bool) (string, error) {
 	r, err := f.Open()
 	if err != nil {
 		return "", err
@@ -37,7 +37,7 @@ func hashFile(ctx context.Context, f *client.File, alg manifests.Algorithm) (str
 		other = sha512.New()
 	}
 	var git hash.Hash
-	if f.Size <= gitBytes {
+	if gitID && f.Size <= gitBytes {
 		git = sha1.New()
 		fmt.Fprintf(git, "blob %d\x00", f.Size)
 	}

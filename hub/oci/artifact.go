@@ -9,8 +9,6 @@ import (
 	"strconv"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/partial"
-	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/thox-ai/thoxbuild/hub/bundle"
 	"github.com/thox-ai/thoxbuild/hub/client"
@@ -118,33 +116,14 @@ func platform(n manifests.VariantName) *v1.Platform {
 	return &v1.Platform{OS: string(n.Platform.OS), Architecture: arch}
 }
 
-// artifact is an image made of ready parts: raw manifest, config and layers.
-type artifact struct {
-	manifest, config []byte
-	layers           map[v1.Hash]partial.CompressedLayer
-}
+// artifact is a manifest with its config; the layers are sent before it.
+type artifact struct{ manifest, config []byte }
 
-var _ partial.CompressedImageCore = (*artifact)(nil)
-
-// RawConfigFile implements partial.CompressedImageCore.
-func (a *artifact) RawConfigFile() ([]byte, error) { return a.config, nil }
-
-// RawManifest implements partial.CompressedImageCore.
+// RawManifest implements remote.Taggable.
 func (a *artifact) RawManifest() ([]byte, error) { return a.manifest, nil }
 
-// MediaType implements partial.CompressedImageCore.
+// MediaType tells the registry what the manifest is.
 func (a *artifact) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
-
-// LayerByDigest implements partial.CompressedImageCore.
-func (a *artifact) LayerByDigest(h v1.Hash) (partial.CompressedLayer, error) {
-	if l, ok := a.layers[h]; ok {
-		return l, nil
-	}
-	if cfg, _, err := v1.SHA256(bytes.NewReader(a.config)); err == nil && h == cfg {
-		return static.NewLayer(a.config, ConfigMediaType), nil
-	}
-	return nil, fmt.Errorf("no layer %s", h)
-}
 
 // wireManifest is an OCI manifest with the artifact type, which the library's
 // struct lacks.
@@ -158,45 +137,25 @@ type wireManifest struct {
 	Annotations   map[string]string `json:"annotations,omitempty"`
 }
 
-// newArtifact builds an image and its descriptor.
-func newArtifact(m wireManifest, configType types.MediaType, cfg []byte, layers ...partial.CompressedLayer) (v1.Image, v1.Descriptor, error) {
+// newArtifact builds a manifest of one layer and its descriptor.
+func newArtifact(m wireManifest, configType types.MediaType, cfg []byte, layer v1.Descriptor) (*artifact, v1.Descriptor, error) {
 	m.SchemaVersion, m.MediaType = 2, types.OCIManifestSchema1
-	a := &artifact{config: cfg, layers: map[v1.Hash]partial.CompressedLayer{}}
 	h, n, err := v1.SHA256(bytes.NewReader(cfg))
 	if err != nil {
 		return nil, v1.Descriptor{}, err
 	}
 	m.Config = v1.Descriptor{MediaType: configType, Size: n, Digest: h}
-	m.Layers = []v1.Descriptor{}
-	for _, l := range layers {
-		h, err := l.Digest()
-		if err != nil {
-			return nil, v1.Descriptor{}, err
-		}
-		size, err := l.Size()
-		if err != nil {
-			return nil, v1.Descriptor{}, err
-		}
-		mt, err := l.MediaType()
-		if err != nil {
-			return nil, v1.Descriptor{}, err
-		}
-		a.layers[h] = l
-		m.Layers = append(m.Layers, v1.Descriptor{MediaType: mt, Size: size, Digest: h})
-	}
-	if a.manifest, err = json.Marshal(m); err != nil {
-		return nil, v1.Descriptor{}, err
-	}
-	img, err := partial.CompressedToImage(a)
+	m.Layers = []v1.Descriptor{layer}
+	raw, err := json.Marshal(m)
 	if err != nil {
 		return nil, v1.Descriptor{}, err
 	}
-	mh, size, err := v1.SHA256(bytes.NewReader(a.manifest))
-	return img, v1.Descriptor{MediaType: types.OCIManifestSchema1, Size: size, Digest: mh, ArtifactType: m.ArtifactType}, err
+	mh, size, err := v1.SHA256(bytes.NewReader(raw))
+	return &artifact{raw, cfg}, v1.Descriptor{MediaType: types.OCIManifestSchema1, Size: size, Digest: mh, ArtifactType: m.ArtifactType}, err
 }
 
-// variantImage builds a variant's image and its entry in the index.
-func variantImage(v *bundle.Variant, layer *fileLayer) (v1.Image, v1.Descriptor, error) {
+// variantArtifact builds a variant's manifest and its entry in the index.
+func variantArtifact(v *bundle.Variant, layer *fileLayer) (*artifact, v1.Descriptor, error) {
 	c := config{Variant: v.Name, Digest: v.Digest, Files: []configFile{}}
 	for _, f := range v.Files {
 		c.Files = append(c.Files, configFile{f.Path, f.Size, f.SHA256})
@@ -207,9 +166,10 @@ func variantImage(v *bundle.Variant, layer *fileLayer) (v1.Image, v1.Descriptor,
 		return nil, v1.Descriptor{}, err
 	}
 	a := annotations(v)
-	img, desc, err := newArtifact(wireManifest{ArtifactType: VariantType, Annotations: a}, ConfigMediaType, cfg, layer)
+	art, desc, err := newArtifact(wireManifest{ArtifactType: VariantType, Annotations: a}, ConfigMediaType, cfg,
+		v1.Descriptor{MediaType: types.OCILayerZStd, Size: layer.size, Digest: layer.digest})
 	desc.Platform, desc.Annotations = platform(v.Parsed), maps.Clone(a)
-	return img, desc, err
+	return art, desc, err
 }
 
 // rawIndex is an index that consists of its bytes; its children are pushed

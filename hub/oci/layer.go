@@ -14,8 +14,6 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/partial"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/zstd"
 	"github.com/thox-ai/thoxbuild/hub/client"
 )
@@ -27,20 +25,6 @@ type fileLayer struct {
 	digest v1.Hash
 	size   int64
 }
-
-var _ partial.CompressedLayer = (*fileLayer)(nil)
-
-// Digest implements partial.CompressedLayer.
-func (l *fileLayer) Digest() (v1.Hash, error) { return l.digest, nil }
-
-// Size implements partial.CompressedLayer.
-func (l *fileLayer) Size() (int64, error) { return l.size, nil }
-
-// MediaType implements partial.CompressedLayer.
-func (l *fileLayer) MediaType() (types.MediaType, error) { return types.OCILayerZStd, nil }
-
-// Compressed implements partial.CompressedLayer.
-func (l *fileLayer) Compressed() (io.ReadCloser, error) { return os.Open(l.path) }
 
 // writeLayer packs files into a layer below dir. The bytes depend on the
 // files' paths and contents only: entries are sorted, every mode, owner and
@@ -54,7 +38,7 @@ func writeLayer(ctx context.Context, dir string, files []client.File) (*fileLaye
 	sum := sha256.New()
 	count := &counter{}
 	buf := bufio.NewWriterSize(io.MultiWriter(f, sum, count), 1<<20)
-	zw, err := zstd.NewWriter(buf, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(4<<20))
+	zw, err := zstd.NewWriter(buf, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(4<<20), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, err
 	}

@@ -23,12 +23,14 @@ type Access struct {
 	// Wait is the first wait after a failure or a rate limit that names no
 	// time; 1 s by default. MaxWait caps what one request waits; 5 min.
 	Wait, MaxWait time.Duration
-	// Settle is how long a push looks on after it moved a tag, 250 ms by
-	// default: longer than another publisher needs between reading the tag
-	// and writing it.
+	// Settle is how long a push looks on after it moved a tag: longer than
+	// another publisher needs between reading the tag and writing it. By
+	// default that is four times what it took here, at least 50 ms.
 	Settle time.Duration
-	Jobs   int
-	Log    func(format string, args ...any)
+	// Jobs is how many variants travel at once, 8 by default: registries spend
+	// most of an upload waiting for their disk.
+	Jobs int
+	Log  func(format string, args ...any)
 }
 
 func (a Access) withDefaults() Access {
@@ -44,11 +46,8 @@ func (a Access) withDefaults() Access {
 	if a.MaxWait == 0 {
 		a.MaxWait = 5 * time.Minute
 	}
-	if a.Settle == 0 {
-		a.Settle = 250 * time.Millisecond
-	}
 	if a.Jobs == 0 {
-		a.Jobs = 4
+		a.Jobs = 8
 	}
 	if a.Log == nil {
 		a.Log = func(string, ...any) {}
@@ -56,12 +55,18 @@ func (a Access) withDefaults() Access {
 	return a
 }
 
-// options makes the library's options; what is sent is added to sent.
-func (a Access) options(ctx context.Context, sent *atomic.Int64) []remote.Option {
+// steady is the transport that waits out what passes; what is sent is added to
+// sent.
+func (a Access) steady(sent *atomic.Int64) *steady {
+	return &steady{base: a.Transport, wait: a.Wait, maxWait: a.MaxWait, sent: sent, log: a.Log}
+}
+
+// options makes the library's options for a transport.
+func (a Access) options(ctx context.Context, rt http.RoundTripper) []remote.Option {
 	return []remote.Option{
 		remote.WithContext(ctx),
 		remote.WithAuthFromKeychain(a.Keychain),
-		remote.WithTransport(&steady{base: a.Transport, wait: a.Wait, maxWait: a.MaxWait, sent: sent, log: a.Log}),
+		remote.WithTransport(rt),
 		remote.WithJobs(a.Jobs),
 		remote.WithUserAgent("thoxbuild"),
 		remote.WithRetryBackoff(remote.Backoff{Duration: a.Wait, Factor: 2, Jitter: 0.3, Steps: 6}),
@@ -70,9 +75,9 @@ func (a Access) options(ctx context.Context, sent *atomic.Int64) []remote.Option
 	}
 }
 
-// retryable reports what a new try may cure. The library starts a blob upload
-// over with a new session, so an upload that the registry forgot (404), or
-// whose offset it disputes (416), is among it.
+// retryable reports what a new try may cure. A blob upload starts over with a
+// new session, so one that the registry forgot (404), whose offset it disputes
+// (416) or whose content it mixed up (a digest that differs) is among it.
 func retryable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -83,7 +88,7 @@ func retryable(err error) bool {
 			return true
 		}
 		for _, d := range te.Errors {
-			if d.Code == transport.BlobUploadUnknownErrorCode || d.Code == transport.BlobUploadInvalidErrorCode {
+			if d.Code == transport.BlobUploadUnknownErrorCode || d.Code == transport.BlobUploadInvalidErrorCode || d.Code == transport.DigestInvalidErrorCode {
 				return true
 			}
 		}

@@ -10,13 +10,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
-	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/thox-ai/thoxbuild/hub/bundle"
 	"github.com/thox-ai/thoxbuild/hub/client"
@@ -84,9 +85,20 @@ func Push(ctx context.Context, o PushOptions) (*Result, error) {
 		o.Target.Tag = "v" + strconv.Itoa(o.Bundle.Variants[0].Metadata.Version)
 	}
 	o.Access = o.withDefaults()
-	p := &push{o: o, ref: o.Target.Repo.Tag(o.Target.Tag), built: map[string]built{}}
-	p.remote = o.options(ctx, &p.sent)
-	var err error
+	p := &push{o: o, ref: o.Target.Repo.Tag(o.Target.Tag), built: map[string]v1.Descriptor{}}
+	var from []name.Repository
+	if o.MountFrom != "" {
+		r, err := name.NewRepository(o.Target.Repo.RegistryStr() + "/" + o.MountFrom)
+		if err != nil {
+			return nil, err
+		}
+		from = append(from, r)
+	}
+	up, rt, err := connect(ctx, o.Access, o.steady(&p.sent), o.Target.Repo, from...)
+	if err != nil {
+		return nil, err
+	}
+	p.up, p.remote = up, o.options(ctx, rt)
 	if p.tmp, err = os.MkdirTemp("", "thoxbuild-oci-"); err != nil {
 		return nil, err
 	}
@@ -106,18 +118,15 @@ func Push(ctx context.Context, o PushOptions) (*Result, error) {
 type push struct {
 	o      PushOptions
 	ref    name.Tag
+	up     *uploader
 	remote []remote.Option
 	tmp    string
 	sent   atomic.Int64
-	built  map[string]built
+	// built holds what earlier rounds have packed and sent.
+	mu    sync.Mutex
+	built map[string]v1.Descriptor
 	// seen is what the first reading found under the names of our variants.
 	seen map[string]string
-}
-
-// built is a variant that was packed and pushed in an earlier round.
-type built struct {
-	img  v1.Image
-	desc v1.Descriptor
 }
 
 // round reads the tag, pushes what it lacks and moves it.
@@ -135,27 +144,21 @@ func (p *push) round(ctx context.Context) (*Result, error) {
 		AnnotationVersion: strconv.Itoa(p.o.Bundle.Variants[0].Metadata.Version),
 	}}
 	descs := make([]v1.Descriptor, len(p.o.Bundle.Variants))
-	images := make([]v1.Image, len(descs))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(p.o.Jobs, 1))
 	for i, v := range p.o.Bundle.Variants {
 		res.Variants[v.Name] = v.Digest
-		if d, ok := published(old, v); ok {
-			descs[i] = d
-			continue
+		d, there := published(old, v)
+		if !there {
+			res.Pushed = append(res.Pushed, v.Name)
 		}
-		res.Pushed = append(res.Pushed, v.Name)
-		if b, ok := p.built[v.Name]; ok {
-			images[i], descs[i] = b.img, b.desc
-			continue
-		}
-		g.Go(func() error {
-			layer, err := writeLayer(gctx, p.tmp, v.Files)
-			if err != nil {
-				return fmt.Errorf("pack %s: %w", v.Name, err)
+		g.Go(func() (err error) {
+			if descs[i] = d; !there {
+				if descs[i], err = p.variant(gctx, v); err != nil {
+					return err
+				}
 			}
-			images[i], descs[i], err = variantImage(v, layer)
-			return err
+			return p.attachAll(gctx, v, descs[i])
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -184,9 +187,6 @@ func (p *push) round(ctx context.Context) (*Result, error) {
 	if p.o.DryRun {
 		return res, nil
 	}
-	if err := p.send(ctx, images, descs); err != nil {
-		return nil, err
-	}
 	if res.Changed {
 		if err := p.move(ctx, raw, oldDigest, descs); err != nil {
 			return nil, err
@@ -207,77 +207,89 @@ func published(idx *v1.IndexManifest, v *bundle.Variant) (v1.Descriptor, bool) {
 	return v1.Descriptor{}, false
 }
 
-// send pushes the images that the tag lacks, and the attachments.
-func (p *push) send(ctx context.Context, images []v1.Image, descs []v1.Descriptor) error {
-	pusher, err := remote.NewPusher(p.remote...)
+// variant packs a variant and sends it, while others are packed.
+func (p *push) variant(ctx context.Context, v *bundle.Variant) (v1.Descriptor, error) {
+	p.mu.Lock()
+	d, ok := p.built[v.Name]
+	p.mu.Unlock()
+	if ok {
+		return d, nil
+	}
+	layer, err := writeLayer(ctx, p.tmp, v.Files)
+	if err != nil {
+		return d, fmt.Errorf("pack %s: %w", v.Name, err)
+	}
+	defer os.Remove(layer.path)
+	art, d, err := variantArtifact(v, layer)
+	if err != nil || p.o.DryRun {
+		return d, err
+	}
+	if err := p.send(ctx, art, d, layer.blob()); err != nil {
+		return d, fmt.Errorf("push %s: %w", v.Name, err)
+	}
+	p.mu.Lock()
+	p.built[v.Name] = d
+	p.mu.Unlock()
+	return d, nil
+}
+
+// send uploads what a manifest names, and then the manifest. A config is so
+// small that asking for it costs as much as sending it.
+func (p *push) send(ctx context.Context, a *artifact, d v1.Descriptor, layer blob) error {
+	cfg, err := bytesBlob(a.config)
 	if err != nil {
 		return err
 	}
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(max(p.o.Jobs, 1))
-	for i, img := range images {
-		v := p.o.Bundle.Variants[i]
-		if img == nil {
-			continue
-		}
-		g.Go(func() error {
-			if err := p.sendImage(gctx, pusher, img, descs[i]); err != nil {
-				return fmt.Errorf("push %s: %w", v.Name, err)
-			}
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
+	if err := p.up.upload(ctx, cfg, "", false); err != nil {
 		return err
 	}
-	for i, v := range p.o.Bundle.Variants {
-		if images[i] != nil {
-			p.built[v.Name] = built{images[i], descs[i]}
+	if err := p.up.upload(ctx, layer, p.o.MountFrom, true); err != nil {
+		return err
+	}
+	return remote.Put(p.o.Target.Repo.Digest(d.Digest.String()), a, p.remote...)
+}
+
+// attachAll pushes the documents about a variant that the registry does not
+// list yet. One after the other: registries without a referrers API keep them
+// in a tag that is read, changed and written.
+func (p *push) attachAll(ctx context.Context, v *bundle.Variant, subject v1.Descriptor) error {
+	var listed *v1.IndexManifest
+	for _, a := range p.o.Attachments {
+		if a.Variant != v.Name || p.o.DryRun {
+			continue
 		}
-		// One after the other: registries without a referrers API keep them
-		// in a tag that is read, changed and written.
-		for _, a := range p.o.Attachments {
-			if a.Variant == v.Name {
-				if err := p.attach(ctx, pusher, descs[i], a); err != nil {
-					return fmt.Errorf("attach %s to %s: %w", a.ArtifactType, v.Name, err)
-				}
+		if listed == nil {
+			idx, err := remote.Referrers(p.o.Target.Repo.Digest(subject.Digest.String()), p.remote...)
+			if err != nil {
+				return fmt.Errorf("list what is attached to %s: %w", v.Name, err)
 			}
+			if listed, err = idx.IndexManifest(); err != nil {
+				return err
+			}
+		}
+		if err := p.attach(ctx, subject, a, listed); err != nil {
+			return fmt.Errorf("attach %s to %s: %w", a.ArtifactType, v.Name, err)
 		}
 	}
 	return nil
 }
 
-func (p *push) sendImage(ctx context.Context, pusher *remote.Pusher, img v1.Image, d v1.Descriptor) error {
-	if p.o.MountFrom != "" {
-		from, err := name.NewRepository(p.o.Target.Repo.RegistryStr() + "/" + p.o.MountFrom)
-		if err != nil {
-			return err
-		}
-		layers, err := img.Layers()
-		if err != nil {
-			return err
-		}
-		for _, l := range layers {
-			if err := pusher.Upload(ctx, p.o.Target.Repo, &remote.MountableLayer{Layer: l, Reference: from.Tag("latest")}); err != nil {
-				return err
-			}
-		}
-	}
-	return pusher.Push(ctx, p.o.Target.Repo.Digest(d.Digest.String()), img)
-}
-
 // attach pushes a referrer of a variant's manifest.
-func (p *push) attach(ctx context.Context, pusher *remote.Pusher, subject v1.Descriptor, a Attachment) error {
+func (p *push) attach(ctx context.Context, subject v1.Descriptor, a Attachment, listed *v1.IndexManifest) error {
 	if a.MediaType == "" {
 		a.MediaType = a.ArtifactType
 	}
 	sub := v1.Descriptor{MediaType: subject.MediaType, Size: subject.Size, Digest: subject.Digest}
-	img, desc, err := newArtifact(wireManifest{ArtifactType: a.ArtifactType, Subject: &sub, Annotations: map[string]string{AnnotationVariant: a.Variant}},
-		emptyConfig, []byte("{}"), static.NewLayer(a.Data, types.MediaType(a.MediaType)))
+	data, err := bytesBlob(a.Data)
 	if err != nil {
 		return err
 	}
-	return pusher.Push(ctx, p.o.Target.Repo.Digest(desc.Digest.String()), img)
+	art, d, err := newArtifact(wireManifest{ArtifactType: a.ArtifactType, Subject: &sub, Annotations: map[string]string{AnnotationVariant: a.Variant}},
+		emptyConfig, []byte("{}"), v1.Descriptor{MediaType: types.MediaType(a.MediaType), Size: data.size, Digest: data.digest})
+	if err != nil || slices.ContainsFunc(listed.Manifests, func(have v1.Descriptor) bool { return have.Digest == d.Digest }) {
+		return err
+	}
+	return p.send(ctx, art, d, data)
 }
 
 // unseen refuses to replace a variant that somebody else pushed after the
@@ -303,6 +315,7 @@ func (p *push) unseen(idx *v1.IndexManifest) error {
 // since it was read, or if, a moment after the write, somebody who had read
 // the tag before it has written theirs over it.
 func (p *push) move(ctx context.Context, raw []byte, oldDigest string, descs []v1.Descriptor) error {
+	start := time.Now()
 	_, now, err := readIndex(p.ref, p.remote)
 	if err != nil {
 		return err
@@ -313,7 +326,11 @@ func (p *push) move(ctx context.Context, raw []byte, oldDigest string, descs []v
 	if err := remote.Put(p.ref, rawIndex(raw), p.remote...); err != nil {
 		return fmt.Errorf("tag %s: %w", p.ref, err)
 	}
-	if err := pause(ctx, p.o.Settle); err != nil {
+	settle := p.o.Settle
+	if settle == 0 {
+		settle = max(4*time.Since(start), 50*time.Millisecond)
+	}
+	if err := pause(ctx, settle); err != nil {
 		return err
 	}
 	idx, now, err := readIndex(p.ref, p.remote)

@@ -54,7 +54,8 @@ func Open(ctx context.Context, t Target, a Access, names ...string) (*Source, er
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{target: t, remote: a.withDefaults().options(ctx, new(atomic.Int64)), variants: map[string]*variant{}}
+	a = a.withDefaults()
+	s := &Source{target: t, remote: a.options(ctx, a.steady(new(atomic.Int64))), variants: map[string]*variant{}}
 	idx, digest, err := readIndex(ref, s.remote)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -15,9 +16,8 @@ import (
 // that the library leaves open: a body is made anew for every round trip, so
 // that what is sent again after a 401 or a broken connection is whole
 // (go-containerregistry issue 1004), and failures that pass are waited out, as
-// long as the registry asks for. The library keeps one kind for itself: a blob
-// whose transfer broke it starts over with a new session, because how much of
-// the old one has arrived nobody knows.
+// long as the registry asks for. The uploader keeps one kind for itself, a blob
+// whose transfer broke, as it first has to ask how much has arrived.
 type steady struct {
 	base http.RoundTripper
 	// base wait and the cap on all waiting of one request.
@@ -66,6 +66,12 @@ func (s *steady) RoundTrip(in *http.Request) (*http.Response, error) {
 	}
 }
 
+// sends reports a request whose body the registry may have kept a part of, so
+// that only the uploader knows how to go on.
+func sends(in *http.Request) bool {
+	return in.Method == http.MethodPatch || in.Method == http.MethodPut && in.ContentLength > 0 && strings.Contains(in.URL.Path, "/blobs/uploads/")
+}
+
 // passing reports a failure that may go away by itself and that sending the
 // same request again may meet.
 func passing(in *http.Request, resp *http.Response, err error) bool {
@@ -73,12 +79,12 @@ func passing(in *http.Request, resp *http.Response, err error) bool {
 		return false
 	}
 	if err != nil {
-		return in.Method != http.MethodPatch && retryable(err)
+		return !sends(in) && retryable(err)
 	}
 	if resp.StatusCode == http.StatusTooManyRequests {
-		return true // refused before it was looked at, so a PATCH can be repeated too
+		return true // refused before it was looked at, so any can be repeated
 	}
-	return in.Method != http.MethodPatch && transient(resp.StatusCode)
+	return !sends(in) && transient(resp.StatusCode)
 }
 
 func transient(code int) bool {

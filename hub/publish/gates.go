@@ -15,7 +15,7 @@ import (
 // through every gate. It reaches no network, so it serves publishers to other
 // places too. What the gates refuse is an error that holds bundle.Problems.
 func Prepare(ctx context.Context, o Options) (*bundle.Bundle, error) {
-	b, err := bundle.Read(ctx, o.Dir, bundle.Options{Variants: o.Variants, Parallel: o.Parallel, Card: o.Card, Benchmarks: o.Benchmarks})
+	b, err := bundle.Read(ctx, o.Dir, bundle.Options{Variants: o.Variants, Parallel: o.Parallel, Card: o.Card, Benchmarks: o.Benchmarks, NoGitIDs: o.Registry})
 	if err != nil {
 		return nil, err
 	}

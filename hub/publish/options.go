@@ -43,6 +43,9 @@ type Options struct {
 	Card, Benchmarks string
 	// ParentCommit, if set, must be the branch's head.
 	ParentCommit string
+	// Registry says that Prepare reads the bundle for a registry, which needs
+	// less of it.
+	Registry bool
 	// Gates are checks on top of this package's own, such as abicheck.
 	Gates []Gate
 	// Parallel is how many files are hashed or sent at once; 0 for defaults.

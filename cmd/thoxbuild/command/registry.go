@@ -44,6 +44,7 @@ func publishOCI(ctx context.Context, s *Streams, o publish.Options, to, mountFro
 	if err != nil {
 		return usageError{err}
 	}
+	o.Registry = true
 	b, err := publish.Prepare(ctx, o)
 	if err != nil {
 		return gateError(err)
