@@ -1,4 +1,4 @@
-// A short way from Python to the CPU operators.
+// A short way from Python to the operators, on the CPU and on CUDA.
 //
 // Torch's own way costs a microsecond a call: Python boxes the arguments, the
 // dispatcher looks for a kernel, a wrapper unboxes them. At one token that is
@@ -7,7 +7,8 @@
 // only where the dispatcher would have nothing to do on the way:
 //
 // - every tensor is a torch.Tensor or a Parameter, no subclass, and a plain
-//   CPU tensor: no functorch wrapper, no conjugate, no sparse or meta tensor;
+//   tensor of the backend: no functorch wrapper, no negated view, no sparse or
+//   meta tensor;
 // - no mode, tracer, autocast or functorch layer is active on the thread, no
 //   gradient is wanted, and no profiler or other observer listens;
 // - numbers are exactly float, int or bool.
@@ -149,17 +150,27 @@ void look_at(Seen& seen, Object* o) {
   if constexpr (std::is_same_v<A, Tensor&> || std::is_same_v<A, const Tensor&>) seen.tensor(tensor_of(o));
 }
 
-// True where the dispatcher would go straight to the CPU's kernel.
+#if defined(CUDA_KERNEL)
+constexpr c10::DispatchKeySet kBackend{c10::DispatchKey::CUDA, c10::DispatchKey::AutogradCUDA};
+constexpr int64_t kLongCall = 0;  // a launch waits where the queue is full
+#else
+constexpr c10::DispatchKeySet kBackend{c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU};
+constexpr int64_t kLongCall = 16384;
+#endif
+
+// True where the dispatcher would go straight to the backend's kernel. What it
+// passes by on the way has no kernel of ours, or is only there for factories.
 inline bool plain(const Seen& seen) {
-  constexpr c10::DispatchKeySet passed_by{c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU,
-                                          c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::BackendSelect};
+  constexpr c10::DispatchKeySet passed_by =
+      kBackend | c10::DispatchKeySet{c10::DispatchKey::ADInplaceOrView, c10::DispatchKey::BackendSelect};
   const auto local = c10::impl::tls_local_dispatch_key_set();
   const uint64_t keys = (seen.keys | local.included_.raw_repr()) & ~local.excluded_.raw_repr();
   return (keys & ~passed_by.raw_repr()) == 0 && !seen.requires_grad && !at::impl::torch_function_mode_enabled() &&
          !at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
 }
 
-// Lets other Python threads run during a call that is long enough.
+// Lets other Python threads run during a call of kLongCall elements and more,
+// as torch does in every call.
 class Unlocked {
  public:
   explicit Unlocked(bool wanted) : state_(wanted ? py_release_lock() : nullptr) {}
@@ -186,10 +197,9 @@ inline Object* as_registered(Object* registered, Object* const* args, intptr_t n
 
 template <class R, class... A, size_t... I>
 Object* call(R (*op)(A...), Object* const* args, const Seen& seen, std::index_sequence<I...>) {
-  constexpr int64_t kLong = 16384;
   const std::tuple<A...> values{Arg<A>::get(args[I])...};
   try {
-    Unlocked unlocked(seen.elements >= kLong);
+    Unlocked unlocked(seen.elements >= kLongCall);
     if constexpr (std::is_void_v<R>) {
       op(std::get<I>(values)...);
       unlocked.take_back();

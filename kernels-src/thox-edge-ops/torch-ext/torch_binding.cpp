@@ -14,6 +14,9 @@
 #include <torch/library.h>
 
 #include "registration.h"
+#if defined(CPU_KERNEL) || defined(CUDA_KERNEL)
+#include "eager_entry.h"
+#endif
 
 #if defined(CUDA_KERNEL)
 #include <ATen/ops/empty.h>
@@ -30,7 +33,6 @@ namespace backend = thox_edge_ops_cuda;
 #define BACKEND_KEY MPS
 namespace backend = thox_edge_ops_metal;
 #else
-#include "eager_entry.h"
 #include "edge_ops_cpu.h"
 #include "parallel.h"
 #define BACKEND_KEY CPU
@@ -451,7 +453,7 @@ std::string isa_choices() { return backend::unit_choices(); }
 
 // Gives the Python functions of `module` their short way (eager_entry.h), or
 // returns false.
-#if defined(CPU_KERNEL) && defined(__linux__)
+#if defined(__linux__) && (defined(CPU_KERNEL) || defined(CUDA_KERNEL))
 bool bind_eager(const std::string& module) {
   static eager::Method methods[] = {
 #define THOX_ENTRY(OP) {#OP, eager::entry<&OP>, eager::kFastCall, nullptr}

@@ -43,7 +43,7 @@ _gelu_tanh_and_mul_out = _Native(ops.gelu_tanh_and_mul_out)
 _rotary_embedding = _Native(ops.rotary_embedding)
 _qk_norm_rope = _Native(ops.qk_norm_rope)
 
-# On a CPU a plain call need not go through the dispatcher: torch-ext/eager_entry.h.
+# On a CPU and on CUDA a plain call need not go through the dispatcher: torch-ext/eager_entry.h.
 _eager_entries = hasattr(ops, "bind_eager") and ops.bind_eager(__name__)
 
 
