@@ -129,7 +129,7 @@ func (p *Plan) metadata(vp *variantPlan) manifests.Metadata {
 		m.KernelsMinVer = minLoaderDepends
 	}
 	if p.cfg.Builder != "" {
-		m.Provenance = &manifests.Provenance{KernelBuilder: manifests.Builder{Version: p.cfg.Builder}}
+		m.Provenance = &manifests.Provenance{KernelBuilder: manifests.Builder{Version: p.cfg.Builder + vp.tools.summary()}}
 	}
 	return m
 }

@@ -65,6 +65,7 @@ type variantPlan struct {
 	variant matrix.Variant
 	name    string
 	ops     string
+	tools   *Toolset // nil for a variant without compiled code
 	// library is the link, nil for a variant without compiled code; check is
 	// what looks at its result.
 	library *Action

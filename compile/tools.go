@@ -2,6 +2,8 @@ package compile
 
 import (
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/thox-ai/thoxbuild/matrix"
 )
@@ -108,4 +110,36 @@ func (t Tool) with(hs ...*Headers) Tool {
 		}
 	}
 	return out
+}
+
+// summary names the tools for a variant's provenance, as in
+// " (cxx 3aa62301, link 2c93e19a, torch 60fcdcb2)". Whoever rebuilds a variant
+// and gets other bytes learns from it which tool is another one.
+func (ts *Toolset) summary() string {
+	if ts == nil {
+		return ""
+	}
+	all := maps.Clone(ts.CXX.Fingerprints)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, ts.Link.Fingerprints)
+	maps.Copy(all, ts.Torch.Fingerprints)
+	if ts.Device != nil {
+		maps.Copy(all, ts.Device.Fingerprints)
+	}
+	if ts.DeviceHost != nil {
+		maps.Copy(all, ts.DeviceHost.Fingerprints)
+	}
+	if ts.Metal != nil {
+		maps.Copy(all, ts.Metal.Fingerprints)
+	}
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		parts = append(parts, k+" "+all[k][:min(8, len(all[k]))])
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }

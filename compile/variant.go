@@ -35,6 +35,7 @@ func (p *Plan) planVariant(t *tree, v matrix.Variant) (*variantPlan, error) {
 	if err != nil {
 		return nil, err
 	}
+	vp.tools = ts
 	us, err := p.units(t, v)
 	if err != nil {
 		return nil, err

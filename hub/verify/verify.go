@@ -70,6 +70,8 @@ type Report struct {
 	Revision string                 `json:"revision,omitempty"`
 	Variants map[string]lock.Digest `json:"variants"`
 	Problems []Problem              `json:"problems"`
+	// Notes are worth knowing and no problems.
+	Notes []string `json:"notes,omitempty"`
 	// Files and Bytes count what was hashed.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`

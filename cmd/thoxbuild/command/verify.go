@@ -19,6 +19,7 @@ import (
 func newVerify(g *globals) *cobra.Command {
 	var endpoint, lockFile, kernelsLock, repoType, dir, cache, as, key, policy string
 	var o verify.Options
+	var again rebuildOptions
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "verify [REPO[@REVISION] | oci://HOST/REPO[:TAG]]",
@@ -29,14 +30,23 @@ named: a moved branch, an edited lock, a swapped, missing or extra file, a
 variant that was added later. With --key or --policy, every variant must also
 be signed by somebody who is trusted to sign this repository.
 
+With --rebuild, every variant is also built again, from the commit that its
+metadata names and with the tools that the commit's toolchain.lock pins, and
+compared file by file. The commit has to be in the git repository of -C;
+--sources DIR takes a folder as it is instead.
+
 Exit status 3 means that something differs.`,
 		Example: `  $ thoxbuild verify                             # what thoxbuild.lock pins, on the Hub
   $ thoxbuild verify oci://registry.example.org/thox-ai/thox-edge-ops:v1
   $ thoxbuild verify --dir build
+  $ thoxbuild verify --rebuild thox-ai/thox-edge-ops@v2 --variant torch213-cxx11-cpu-x86_64-linux
   $ thoxbuild verify --cache ~/.cache/huggingface/hub thox-ai/thox-edge-ops`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx := c.Context()
+			if !again.on && (again.sources != "" || again.keep != "" || again.jobs != 0 || again.timeout != 0) {
+				return usagef("--sources, --keep, --jobs and --timeout say how to --rebuild, which was not given")
+			}
 			var id, revision string
 			if len(args) == 1 {
 				id, revision = splitRevision(args[0])
@@ -117,6 +127,11 @@ Exit status 3 means that something differs.`,
 			if err != nil {
 				return err
 			}
+			if again.on {
+				if err := g.rebuild(ctx, src, o.Variants, again, r); err != nil {
+					return err
+				}
+			}
 			if asJSON {
 				if err := printJSON(g.streams.Out, r); err != nil {
 					return err
@@ -125,11 +140,18 @@ Exit status 3 means that something differs.`,
 				for _, p := range r.Problems {
 					fmt.Fprintln(g.streams.Out, p)
 				}
+				for _, n := range r.Notes {
+					g.streams.notef("note: %s", n)
+				}
 			}
 			if !r.OK() {
 				return findingsError{fmt.Sprintf("%s: %d problems", r.Source, len(r.Problems))}
 			}
-			g.streams.notef("%s is what was locked: %d variants, %d files, %s", r.Source, len(r.Variants), r.Files, megabytes(r.Bytes))
+			said := "what was locked"
+			if again.on {
+				said = "what its sources give"
+			}
+			g.streams.notef("%s is %s: %d variants, %d files, %s", r.Source, said, len(r.Variants), r.Files, megabytes(r.Bytes))
 			return nil
 		},
 	}
@@ -143,6 +165,11 @@ Exit status 3 means that something differs.`,
 	f.StringVar(&as, "as", "", "`NAMESPACE/NAME` in the cache of a kernel from a registry (default the end of its path)")
 	f.StringVar(&key, "key", "", "require a signature by this public key `FILE`")
 	f.StringVar(&policy, "policy", "", "require a signature that this policy `FILE` allows (issuer, identity, repository)")
+	f.BoolVar(&again.on, "rebuild", false, "also build every variant again and compare it")
+	f.StringVar(&again.sources, "sources", "", "with --rebuild, take the sources from `DIR` and not from a commit")
+	f.StringVar(&again.keep, "keep", "", "with --rebuild, leave the rebuilt variants in `DIR`")
+	f.IntVarP(&again.jobs, "jobs", "j", 0, "with --rebuild, how many actions run at once (default one per processor)")
+	f.DurationVar(&again.timeout, "timeout", 0, "with --rebuild, end a single action after this time (0 = never)")
 	f.StringSliceVar(&o.Variants, "variant", nil, "only these variants")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return c
