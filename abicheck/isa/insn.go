@@ -69,6 +69,15 @@ func (in *insn) tests(st *state) bool {
 	return st.flags && in.feat == 0
 }
 
+// decided tells which way a conditional branch goes where its flags are known.
+func (in *insn) decided(st *state) (taken, ok bool) {
+	d := &in.x86
+	if in.tested != 0 || d.Flow != x86.FlowJcc || !(d.Map == 0 && d.Op>>4 == 7 || d.Map == 1 && d.Op>>4 == 8) {
+		return false, false
+	}
+	return st.decide(d.Op & 15)
+}
+
 // A convention is how functions of a machine call each other.
 type convention struct {
 	args    []uint8 // argument registers, at most 8

@@ -365,13 +365,9 @@ func (c *checker) provenance(ctx context.Context, l *library, o *rule.Options, u
 
 // baselineCaller finds a function compiled for the baseline that calls fn.
 func (l *library) baselineCaller(w *walker, fn int) (string, bool) {
-	for i := range l.fns {
-		f := &l.fns[i]
-		if f.pseudo || f.feat != 0 || i == fn {
-			continue
-		}
-		if slices.Contains(w.links(i).calls, fn) {
-			return l.label(i), true
+	for _, i := range w.index.callers.of(fn) {
+		if f := &l.fns[i]; !f.pseudo && f.feat == 0 && int(i) != fn {
+			return l.label(int(i)), true
 		}
 	}
 	return "", false

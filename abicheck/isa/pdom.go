@@ -19,6 +19,10 @@ type block struct {
 	succ   []int  // block indices; len(blocks) is the exit
 }
 
+// outside is the target of a conditional branch that leaves its function: the
+// exit, though another way leads on.
+const outside = ^uint64(0)
+
 // graph builds the blocks of a function. Indirect jumps go to the exit: where
 // they lead is unknown.
 func (im *image) graph(f *function) *flowGraph {
@@ -43,7 +47,7 @@ func (im *image) graph(f *function) *flowGraph {
 		var succ [2]uint64
 		switch in.flow {
 		case x86.FlowJcc:
-			succ[0] = next
+			succ = [2]uint64{next, outside}
 			if in.to >= f.addr && in.to < f.end() {
 				succ[1] = in.to
 			}
@@ -58,7 +62,7 @@ func (im *image) graph(f *function) *flowGraph {
 		ends[pc] = &succ
 		leaders = append(leaders, next)
 		for _, s := range succ {
-			if s != 0 {
+			if s != 0 && s != outside {
 				leaders = append(leaders, s)
 			}
 		}

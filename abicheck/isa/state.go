@@ -1,6 +1,7 @@
 package isa
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -60,89 +61,107 @@ type ref struct {
 // state, in instructions.
 const maxSmall = 1500
 
+// maxRounds bounds how often the state is looked for again with what was found
+// before.
+const maxRounds = 8
+
 // findState computes the dispatch state of an image: named objects, what a
-// function with cpuid touches, and what functions write from it, to a fixed
-// point or four rounds.
+// function with cpuid touches, and what functions store that depends on it.
+// Functions are walked that read the state, and those that call a function
+// whose result or output depends on it, until nothing new is found.
 func (w *walker) findState() {
 	im := w.im
 	w.d = stateSet{}
 	for _, s := range im.state {
 		w.d.add(s.addr, s.size)
 	}
-	var refs []ref
-	byFn := map[int]int{}
 	for i := range im.fns {
-		f := &im.fns[i]
-		if f.pseudo || f.insns > maxSmall && !f.cpuid {
+		if !im.fns[i].cpuid {
 			continue
 		}
-		r := im.refs(i)
-		if f.cpuid {
-			for _, a := range r.touch {
-				w.d.add(a, 8)
+		for _, r := range w.index.data.of(i) {
+			if r&refTouch != 0 {
+				w.d.add(uint64(r&refAddr), 8)
 			}
 		}
-		if r.out {
-			for _, a := range r.leas {
-				w.d.add(a, 8)
+		if w.index.out[i] {
+			for _, r := range w.index.data.of(i) {
+				if r&refLea != 0 {
+					w.d.add(uint64(r&refAddr), 8)
+				}
 			}
-		}
-		if r.guard || r.write || len(r.leas) > 0 || len(r.reads) > 0 {
-			byFn[i] = len(refs)
-			refs = append(refs, r)
 		}
 	}
-	for range 4 {
-		before := len(w.d)
-		evid := map[int]bool{}
-		for i := range refs {
-			r := &refs[i]
-			if r.guard || slices.ContainsFunc(r.reads, w.d.has) || slices.ContainsFunc(r.leas, w.d.has) {
-				evid[r.fn] = true
-			}
+	w.finding = true
+	w.store = func(addr, size uint64) {
+		if im.writable(addr) {
+			w.d.add(addr, size)
 		}
-		w.evid = evid
+	}
+	tells := map[int]bool{} // functions whose result or output is a CPU test
+	for range maxRounds {
+		known, told := len(w.d), len(tells)
+		w.gather(tells)
 		w.memo = map[walkKey]*summary{}
-		w.plain, w.nearTo = map[int]*links{}, map[nearKey]bool{}
-		for i := range refs {
-			r := &refs[i]
-			near := evid[r.fn]
-			var callsTest bool
-			for _, c := range r.calls {
-				if evid[c] {
-					near, callsTest = true, true
-				}
-			}
-			if !near {
-				continue
-			}
-			if callsTest {
-				for _, c := range r.calls {
-					if j, ok := byFn[c]; ok && evid[c] && refs[j].guard && len(refs[j].leas) == 0 {
-						for _, a := range r.leas {
-							w.d.add(a, 64)
-						}
-					}
-				}
-			}
-			if r.write {
-				w.store = func(addr, size uint64) {
-					if im.writable(addr) {
-						w.d.add(addr, size)
-					}
-				}
-				w.summary(r.fn, 0, 0)
-				w.store = nil
+		w.passed()
+		for _, fn := range slices.Sorted(maps.Keys(w.near)) {
+			if s := w.summary(fn, 0, 0); s.ret || len(s.outs) > 0 {
+				tells[fn] = true
 			}
 		}
-		if len(w.d) == before {
+		if len(w.d) == known && len(tells) == told {
 			break
 		}
 	}
-	// Callers of functions that test are candidates too: their result may be
-	// a test. They are known by the calls that a walk sees.
+	w.gather(tells)
+	w.finding, w.store = false, nil
 	w.memo = map[walkKey]*summary{}
-	w.plain, w.nearTo = map[int]*links{}, map[nearKey]bool{}
+}
+
+// passed takes what a function passes by address to one that asks the CPU for
+// an answer. On x86-64 the walk sees what is stored there.
+func (w *walker) passed() {
+	if w.im.machine == machineX86 {
+		return
+	}
+	lea := func(r dataRef) bool { return r&refLea != 0 }
+	for fn, guard := range w.index.guard {
+		if !guard || slices.ContainsFunc(w.index.data.of(fn), lea) {
+			continue
+		}
+		for _, c := range w.index.callers.of(fn) {
+			for _, r := range w.index.data.of(int(c)) {
+				if lea(r) {
+					w.d.add(uint64(r&refAddr), pointee)
+				}
+			}
+		}
+	}
+}
+
+// gather computes which functions a CPU test may be in.
+func (w *walker) gather(tells map[int]bool) {
+	w.near = map[int]bool{}
+	for i := range w.im.fns {
+		if w.im.fns[i].pseudo {
+			continue
+		}
+		if w.index.guard[i] {
+			w.near[i] = true
+			continue
+		}
+		for _, r := range w.index.data.of(i) {
+			if r&refRead != 0 && w.d.has(uint64(r&refAddr)) {
+				w.near[i] = true
+				break
+			}
+		}
+	}
+	for fn := range tells {
+		for _, c := range w.index.callers.of(fn) {
+			w.near[int(c)] = true
+		}
+	}
 }
 
 // refs collects what function i does with data.
@@ -162,7 +181,7 @@ func (im *image) refs(i int) ref {
 		pc := f.addr + uint64(at)
 		at += int(in.Len)
 		switch in.Flow {
-		case x86.FlowCall, x86.FlowJmp:
+		case x86.FlowCall, x86.FlowJmp, x86.FlowJcc:
 			to := in.Target(pc)
 			if to >= f.addr && to < f.end() {
 				continue

@@ -17,13 +17,15 @@ type walker struct {
 	t      *target
 	unit   bool // the code was compiled for more than the baseline: tzcnt counts
 	d      stateSet
-	evid   map[int]bool // functions that read dispatch state or ask the CPU
 	memo   map[walkKey]*summary
 	graphs map[int]*flowGraph
-	plain  map[int]*links
-	nearTo map[nearKey]bool
-	store  func(addr, size uint64) // told where a tainted value is stored
-	abi    *convention
+	index  *index
+	near   map[int]bool            // functions that a CPU test may be in
+	store  func(addr, size uint64) // told where the outcome of a test is stored
+	// finding tells that only the state is looked for: results and stores
+	// count, hits do not.
+	finding bool
+	abi     *convention
 }
 
 // walkKey is a function and which of its argument registers are tainted.
@@ -37,6 +39,7 @@ type summary struct {
 	done bool
 	ret  bool           // the result holds a CPU test on some return
 	hits map[uint64]hit // by instruction address
+	outs []outcome      // what it stores behind its arguments
 }
 
 // hit is an instruction above the baseline with the calls that led to it.
@@ -56,7 +59,7 @@ type link struct {
 const maxHits = 24
 
 func newWalker(im *image, t *target, unit bool) *walker {
-	w := &walker{im: im, t: t, unit: unit, memo: map[walkKey]*summary{}, graphs: map[int]*flowGraph{}, plain: map[int]*links{}, nearTo: map[nearKey]bool{}, evid: map[int]bool{}, abi: &conventionX86}
+	w := &walker{im: im, t: t, unit: unit, memo: map[walkKey]*summary{}, graphs: map[int]*flowGraph{}, index: newIndex(im), near: map[int]bool{}, abi: &conventionX86}
 	if im.machine != machineX86 {
 		w.abi = &conventionA64
 	}
@@ -82,46 +85,6 @@ func (w *walker) with(fn int, ctx uint8) []hit {
 	return slices.SortedFunc(maps.Values(s.hits), func(a, b hit) int { return cmp.Compare(a.addr, b.addr) })
 }
 
-// links are the direct callees of a function, and whether a test may be near.
-type links struct {
-	calls []int
-	near  bool
-}
-
-func (w *walker) links(fn int) *links {
-	if l := w.plain[fn]; l != nil {
-		return l
-	}
-	l := &links{}
-	r := w.im.refs(fn)
-	l.calls = r.calls
-	l.near = r.guard || slices.ContainsFunc(r.reads, w.d.has) || slices.ContainsFunc(r.leas, w.d.has)
-	w.plain[fn] = l
-	return l
-}
-
-type nearKey struct{ fn, depth int }
-
-// near reports whether fn, or what it calls within depth calls, asks the CPU.
-func (w *walker) near(fn, depth int) bool {
-	l := w.links(fn)
-	if l.near || w.evid[fn] {
-		return true
-	}
-	if depth == 0 || len(l.calls) > 64 {
-		return false
-	}
-	k := nearKey{fn, depth}
-	if n, ok := w.nearTo[k]; ok {
-		return n
-	}
-	n := slices.ContainsFunc(l.calls, func(c int) bool {
-		return w.im.fns[c].insns <= maxSmall && w.near(c, depth-1)
-	})
-	w.nearTo[k] = n
-	return n
-}
-
 // maxDepth bounds recursion; deeper code is not followed.
 const maxDepth = 2000
 
@@ -136,19 +99,25 @@ func (w *walker) summary(fn int, ctx uint8, depth int) *summary {
 		return s
 	}
 	f := &w.im.fns[fn]
-	if ctx == 0 && !w.near(fn, 2) {
+	if w.finding && (ctx == 0 && !w.near[fn] || f.insns > maxSmall && !f.cpuid) {
+		return s
+	}
+	if ctx == 0 && !w.near[fn] {
 		if f.feat != 0 {
 			s.add(hit{addr: f.first, fn: fn})
 		}
-		for _, c := range w.links(fn).calls {
-			s.merge(w.summary(c, 0, depth+1), fn)
+		for _, c := range w.index.calls.of(fn) {
+			s.merge(w.summary(int(c), 0, depth+1), fn)
 		}
 	} else {
-		x := &explorer{w: w, fn: fn, f: f, depth: depth, out: s, slots: map[int32]uint8{}, tests: map[uint64]*summary{}}
+		x := &explorer{w: w, fn: fn, f: f, depth: depth, out: s, escaped: never, slots: map[int32]uint8{}, tests: map[uint64]*summary{}, arms: map[int][]write{}}
 		st := state{}
 		for i, r := range w.abi.args {
 			if ctx>>i&1 != 0 {
 				st.regs |= 1 << r
+			}
+			if w.im.machine == machineX86 { // the AArch64 steps know nothing of values
+				x.setReg(&st, r, value{kind: argument, arg: uint8(i)})
 			}
 		}
 		x.explore(f.addr, st, 0, s)
@@ -183,6 +152,16 @@ type state struct {
 	sp, bp int32
 	flags  bool
 	framed bool // rbp holds bp
+	// What else is known, by the explorer's number for it; see value.
+	known     [32]uint8
+	slotKnown [64]uint8
+	vecs      uint32 // vector registers that come from a CPU test
+	cmp       uint8  // the flags, where they are known
+}
+
+// vague is st without what is known besides where values come from.
+func (st *state) vague() {
+	st.known, st.slotKnown, st.cmp = [32]uint8{}, [64]uint8{}, 0
 }
 
 // An explorer walks one function.
@@ -197,13 +176,24 @@ type explorer struct {
 	nest  int
 	tests map[uint64]*summary // what both arms of a test reach, by its address
 	steps int
+
+	arms    map[int][]write // what the arms of the test at the end of a block write
+	offsets []int32         // of the slots, by their bit
+	escaped int32           // the lowest stack address that something may be stored behind
+	values  []value
+	valueID map[value]uint8
 }
 
 // maxSteps bounds the instructions that are looked at in one function: a
 // generated dispatcher of that size is not understood, and its walk ends.
 const maxSteps = 1 << 19
 
-const maxStates = 48
+// maxStates bounds the states in which one place is looked at, and maxPrecise
+// those that may differ in more than where values come from.
+const (
+	maxStates  = 48
+	maxPrecise = 8
+)
 
 type point struct {
 	addr uint64
@@ -216,6 +206,9 @@ func (x *explorer) explore(addr uint64, st state, stop uint64, s *summary) {
 	count := map[uint64]int{}
 	work := []point{{addr, st}}
 	push := func(a uint64, st state) {
+		if count[a] >= maxPrecise {
+			st.vague()
+		}
 		p := point{a, st}
 		if a != stop && !seen[p] && count[a] < maxStates {
 			seen[p] = true
@@ -248,13 +241,18 @@ func (x *explorer) run(pc uint64, st state, stop uint64, s *summary, push func(u
 		next := pc + in.size
 		switch in.flow {
 		case x86.FlowNext:
-			x.step(&in, pc, &st)
+			x.step(&in, pc, &st, s)
 		case x86.FlowJcc:
 			if in.tests(&st) {
 				x.test(pc, next, in.to, st, s, push)
 				return
 			}
-			push(next, st)
+			if taken, ok := in.decided(&st); ok && !taken {
+				push(next, st)
+				return
+			} else if !ok {
+				push(next, st)
+			}
 			if in.to >= f.addr && in.to < f.end() {
 				push(in.to, st)
 			} else {
@@ -282,7 +280,7 @@ func (x *explorer) run(pc uint64, st state, stop uint64, s *summary, push func(u
 				x.clobber(&st, false)
 			}
 		case x86.FlowRet:
-			s.ret = s.ret || st.regs&w.abi.result != 0
+			s.ret = s.ret || st.regs&w.abi.result != 0 || x.tainted(x.reg(&st, 0), &st)
 			return
 		default:
 			return
@@ -329,15 +327,19 @@ func (x *explorer) test(pc, next, to uint64, st state, s *summary, push func(uin
 			}
 		}
 		both.ret = arms[0].ret || arms[1].ret
+		both.outs = append(arms[0].outs, arms[1].outs...)
 	}
 	if both != nil {
 		for _, h := range both.hits {
 			s.add(h)
 		}
 		s.ret = s.ret || both.ret
+		for _, o := range both.outs {
+			s.stores(o.arg, o.off)
+		}
 	}
 	// What the arms write depends on the test.
-	x.implicit(g, b, ip, &st)
+	x.implicit(g, b, ip, &st, s)
 	if join != 0 {
 		push(join, st)
 	} else {
@@ -346,7 +348,28 @@ func (x *explorer) test(pc, next, to uint64, st state, s *summary, push func(uin
 }
 
 // implicit taints what the blocks between a test and its join write.
-func (x *explorer) implicit(g *flowGraph, b, ip int, st *state) {
+func (x *explorer) implicit(g *flowGraph, b, ip int, st *state, s *summary) {
+	writes, ok := x.arms[b]
+	if !ok {
+		writes = x.writes(g, b, ip)
+		x.arms[b] = writes
+	}
+	for i := range writes {
+		x.spoil(&writes[i].in, writes[i].pc, st, s)
+	}
+}
+
+// A write is an instruction that changes more than the flags.
+type write struct {
+	pc uint64
+	in insn
+}
+
+// writes lists the instructions that write something between the end of block
+// b and ip, each register once.
+func (x *explorer) writes(g *flowGraph, b, ip int) []write {
+	var out []write
+	var regs, vecs uint32
 	seen := map[int]bool{ip: true, len(g.blocks): true}
 	work := slices.Clone(g.blocks[b].succ)
 	var in insn
@@ -359,16 +382,26 @@ func (x *explorer) implicit(g *flowGraph, b, ip int, st *state) {
 		seen[i] = true
 		n++
 		for pc := g.blocks[i].lo; pc < g.blocks[i].hi && x.w.im.next(x.f, pc, &in); pc += in.size {
-			x.spoil(&in, pc, st)
+			if x.w.im.machine == machineX86 {
+				r, v, mem := x.writesX86(&in.x86)
+				if !mem && r&^regs == 0 && v&^vecs == 0 {
+					continue
+				}
+				regs, vecs = regs|r, vecs|v
+			}
+			out = append(out, write{pc, in})
 		}
 		work = append(work, g.blocks[i].succ...)
 	}
+	return out
 }
 
 // clobber carries st over a call; ret tells whether its result holds a test.
 func (x *explorer) clobber(st *state, ret bool) {
 	st.regs &^= x.w.abi.scratch
-	st.flags = false
+	st.forget(x.w.abi.scratch)
+	st.flags, st.cmp, st.vecs = false, 0, 0
+	x.overwritten(st)
 	if ret {
 		st.regs |= x.w.abi.result
 	}
@@ -387,15 +420,15 @@ func (x *explorer) callSlot(slot uint64, tail bool, st *state, s *summary) {
 func (x *explorer) enter(fn int, name string, to uint64, tail bool, st *state, s *summary) {
 	ret := name != "" && guardCall(name)
 	if fn >= 0 && fn != x.fn {
-		var ctx uint8
-		for i, r := range x.w.abi.args {
-			if st.regs>>r&1 != 0 {
-				ctx |= 1 << i
-			}
-		}
-		c := x.w.summary(fn, ctx, x.depth+1)
+		c := x.w.summary(fn, x.context(st), x.depth+1)
+		x.receive(c, st, s)
 		s.merge(c, x.fn)
 		ret = c.ret
+	}
+	if ret && outGuard(name) {
+		for _, r := range x.w.abi.args {
+			x.deposit(x.reg(st, r), pointee, st, s)
+		}
 	}
 	if tail {
 		s.ret = s.ret || ret
