@@ -15,6 +15,7 @@ var conventionA64 = convention{
 	result:  1 << 0,
 	scratch: 1<<19 - 1 | 1<<30,
 	frame:   1<<29 | 1<<a64.SP,
+	vectors: 0xff00,
 }
 
 func word(b []byte, at uint64) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
@@ -42,7 +43,7 @@ func (im *image) nextA64(f *function, pc uint64, in *insn) bool {
 		in.flow = x86.FlowJmpInd
 		in.through(x86.FlowJmp)
 	case a64.CallReg:
-		in.flow = x86.FlowCallInd
+		in.flow, in.tested = x86.FlowCallInd, d.Read
 		in.through(x86.FlowCall)
 	case a64.Return:
 		in.flow = x86.FlowRet
@@ -70,8 +71,11 @@ func (in *insn) through(direct x86.Flow) {
 func (im *image) refsA64(i int) ref {
 	f := &im.fns[i]
 	r := ref{fn: i, guard: f.cpuid}
+	var dlsym bool
+	var consts []uint64
 	call := func(c int, name string) {
 		if name != "" {
+			dlsym = dlsym || name == "dlsym"
 			r.guard = r.guard || guardCall(name)
 			r.out = r.out || outGuard(name)
 		} else if c >= 0 {
@@ -100,6 +104,8 @@ func (im *image) refsA64(i int) ref {
 		if !d.MemRead && !d.MemWrite {
 			if im.writable(in.ref) {
 				r.leas = append(r.leas, in.ref)
+			} else {
+				consts = append(consts, in.ref)
 			}
 			continue
 		}
@@ -120,6 +126,9 @@ func (im *image) refsA64(i int) ref {
 			r.write = r.write || d.MemWrite
 		}
 	}
+	if r.lookup = dlsym && slices.ContainsFunc(consts, im.guardName); r.lookup {
+		r.guard = true
+	}
 	slices.Sort(r.calls)
 	r.calls = slices.Compact(r.calls)
 	return r
@@ -133,20 +142,17 @@ func (im *image) stubA64(addr uint64) (fn int, name string) {
 		return -1, ""
 	}
 	b := im.text[s].bytes[addr-im.text[s].addr:]
-	var regs [32]uint64
+	var regs consts
 	for pc, n := addr, 0; n < 6 && len(b) >= 4; n++ {
 		d := a64.Decode(word(b, 0))
 		switch {
-		case d.Op == a64.ADR:
-			regs[d.Rd] = pc + uint64(d.Imm)
-		case d.Op == a64.ADRP:
-			regs[d.Rd] = pc&^0xfff + uint64(d.Imm)
-		case d.Op == a64.AddImm && d.Rn != a64.NoReg && regs[d.Rn&31] != 0:
-			regs[d.Rd&31] = regs[d.Rn&31] + uint64(d.Imm)
-		case d.Op == a64.Load && d.Size == 8 && d.Index == a64.NoReg && d.Wback == a64.NoWback && regs[d.Base&31] != 0 && d.Rt != a64.NoReg:
-			regs[d.Rt] = regs[d.Base&31] + uint64(d.Imm) | imported
+		case d.Op == a64.ADR, d.Op == a64.ADRP, d.Op == a64.AddImm && d.Rd != a64.SP, d.Op == a64.Load && d.Size == 8 && d.Rt2 == a64.NoReg && d.Wback == a64.NoWback:
+			ref := im.evaluate(&d, pc, &regs)
+			if d.Op == a64.Load && ref != 0 && d.Rt != a64.NoReg {
+				regs[d.Rt] = ref | imported
+			}
 		case d.Flow == a64.JumpReg && d.Rn != a64.NoReg:
-			switch v := regs[d.Rn]; {
+			switch v := regs[d.Rn] &^ resolved; {
 			case v&imported != 0:
 				return im.through(v &^ imported)
 			case v != 0:
@@ -240,4 +246,17 @@ func unallocated(w uint32) bool {
 
 func hasPrefix(name string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
+// guardName reports whether the string at addr names a guard function.
+func (im *image) guardName(addr uint64) bool {
+	if im.peek == nil {
+		return false
+	}
+	var b [24]byte
+	if im.peek(b[:], addr) != nil {
+		return false
+	}
+	name, _, ok := strings.Cut(string(b[:]), "\x00")
+	return ok && name != "" && guardCall(name)
 }

@@ -46,7 +46,7 @@ var crosses = sync.OnceValue(func() []cross {
 	}
 	if m, _ := filepath.Glob(filepath.Join(store, "tools", "zig-[0-9]*", "zig")); len(m) > 0 {
 		cache := filepath.Join(os.TempDir(), fmt.Sprintf("thoxbuild-zig-%d", os.Getuid()))
-		target := []string{"-target", "aarch64-linux-gnu.2.28", "-mcpu=generic", "-fno-sanitize=all"}
+		target := []string{"-target", "aarch64-linux-gnu.2.28", "-fno-sanitize=all"}
 		zig := m[len(m)-1]
 		all = append(all, cross{
 			name: "zig",
@@ -81,9 +81,33 @@ func (c *cross) object(t testing.TB, dir, src, flags string) string {
 	}
 	out := filepath.Join(dir, strings.NewReplacer(".", "_", " ", "", "=", "_", "/", "_").Replace(src+flags)+".o")
 	args := append(slices.Clone(argv[1:]), "-c", "-fPIC", "-o", out)
-	args = append(args, strings.Fields(flags)...)
+	for _, f := range strings.Fields(flags) {
+		if march, ok := strings.CutPrefix(f, "-march="); ok && c.name == "zig" {
+			f = "-mcpu=" + zigCPU(march)
+		}
+		args = append(args, f)
+	}
 	c.run(t, argv[0], append(args, filepath.Join("testdata/a64", src))...)
 	return out
+}
+
+// zigCPU says -march=armv8.1-a+sve in zig's words.
+func zigCPU(march string) string {
+	arch, feats, _ := strings.Cut(march, "+")
+	cpu := "generic"
+	if arch != "armv8-a" {
+		cpu += "+" + strings.NewReplacer("armv", "v", ".", "_", "-", "").Replace(arch)
+	}
+	for _, f := range strings.Split(feats, "+") {
+		switch f {
+		case "":
+		case "fp16":
+			cpu += "+fullfp16"
+		default:
+			cpu += "+" + f
+		}
+	}
+	return cpu
 }
 
 func (c *cross) run(t testing.TB, name string, args ...string) {
@@ -179,7 +203,10 @@ var armIdioms = []struct {
 	{src: "level.cpp"},
 	{src: "param.c"},
 	{src: "chain.c"},
+	{src: "outparam.c"},
+	{src: "outlocal.c"},
 	{src: "sysctl.c"},
+	{src: "dlsym.c"},
 	{src: "both.c"},
 	{src: "lse_flag.c", only: "gcc"},
 	{src: "fmv.c", only: "clang"},

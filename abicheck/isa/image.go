@@ -20,6 +20,8 @@ type image struct {
 	state []dataSym
 	// writable tells whether an address is data that code may change.
 	writable func(addr uint64) bool
+	// peek copies data at an address; nil if there is none to read.
+	peek func(b []byte, addr uint64) error
 	// literals are the runs of data among code that mapping symbols mark.
 	literals []span
 

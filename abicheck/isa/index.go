@@ -14,6 +14,7 @@ type index struct {
 	callers rows[int32]
 	data    rows[dataRef]
 	guard   []bool // asks the CPU or the system what it can do
+	lookup  []bool // looks such a function up by its name
 	out     []bool // calls a function that answers such a question through a pointer
 }
 
@@ -42,7 +43,7 @@ const maxAddr = 1 << 60
 // newIndex reads all functions, several at a time.
 func newIndex(im *image) *index {
 	n := len(im.fns)
-	x := &index{guard: make([]bool, n), out: make([]bool, n)}
+	x := &index{guard: make([]bool, n), out: make([]bool, n), lookup: make([]bool, n)}
 	workers := max(1, min(runtime.GOMAXPROCS(0), n/256))
 	if im.machine != machineX86 {
 		workers = 1 // what AArch64 code names is worked out in one place
@@ -59,7 +60,7 @@ func newIndex(im *image) *index {
 			p := &parts[k]
 			for i := k * n / workers; i < (k+1)*n/workers; i++ {
 				r := im.refs(i)
-				x.guard[i], x.out[i] = r.guard, r.out
+				x.guard[i], x.out[i], x.lookup[i] = r.guard, r.out, r.lookup
 				c, d := len(p.calls), len(p.data)
 				for _, callee := range r.calls {
 					p.calls = append(p.calls, int32(callee))

@@ -13,7 +13,8 @@ type insn struct {
 	to   uint64   // where a direct branch goes
 	via  uint64   // the pointer in the image that an indirect branch goes through, 0 if unknown
 	// tested are the registers that a conditional branch looks at itself; one
-	// without any looks at the flags.
+	// without any looks at the flags. For an indirect call it is the register
+	// that holds the address.
 	tested uint32
 	// ref is the address in the image that an AArch64 instruction makes,
 	// accesses or branches to; 0 if unknown.
@@ -84,6 +85,7 @@ type convention struct {
 	result  uint32  // registers that a result comes back in
 	scratch uint32  // registers that a call overwrites
 	frame   uint32  // stack and frame pointer
+	vectors uint32  // vector registers that survive a call
 }
 
 var conventionX86 = convention{

@@ -62,6 +62,7 @@ func openLibrary(f *elffile.File) (*library, error) {
 	l.machine = f.Machine
 	l.slots = map[uint64]slot{}
 	l.imports = map[uint64]string{}
+	l.peek = f.ReadAddr
 	done := false
 	defer func() {
 		if !done {

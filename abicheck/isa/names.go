@@ -1,6 +1,10 @@
 package isa
 
-import "github.com/thox-ai/thoxbuild/abicheck/isa/a64"
+import (
+	"math/bits"
+
+	"github.com/thox-ai/thoxbuild/abicheck/isa/a64"
+)
 
 // AArch64 code makes an address in two steps, adrp and add or a load with the
 // low half, often far apart. names finds which address each instruction of a
@@ -12,7 +16,10 @@ import "github.com/thox-ai/thoxbuild/abicheck/isa/a64"
 // value is the address of the slot.
 const imported = 1 << 63
 
-// consts are the known values of x0 to x30 and sp, 0 for an unknown one.
+// resolved marks a value that is known: the first page of a file is page 0.
+const resolved = 1 << 62
+
+// consts are the values of x0 to x30 and sp, 0 for an unknown one.
 type consts [32]uint64
 
 // meet keeps what both agree on and reports whether c changed.
@@ -114,17 +121,23 @@ func (im *image) propagate(f *function) []uint64 {
 // evaluate returns what d means, and carries c over it.
 func (im *image) evaluate(d *a64.Inst, pc uint64, c *consts) (ref uint64) {
 	val := uint64(0)
+	at := func(r uint8) (uint64, bool) {
+		if r == a64.NoReg {
+			return 0, false
+		}
+		return c[r] &^ resolved, c[r]&resolved != 0
+	}
 	switch d.Op {
-	case a64.ADR:
-		val = pc + uint64(d.Imm)
-		ref = val
-	case a64.ADRP:
-		val = pc&^0xfff + uint64(d.Imm)
-		ref = val
+	case a64.ADR, a64.ADRP:
+		ref = pc + uint64(d.Imm)
+		if d.Op == a64.ADRP {
+			ref = pc&^0xfff + uint64(d.Imm)
+		}
+		val = ref | resolved
 	case a64.AddImm:
-		if k := c[d.Rn&31]; k != 0 && k&imported == 0 && d.Rn != a64.NoReg {
-			val = k + uint64(d.Imm)
-			ref = val
+		if k, ok := at(d.Rn); ok {
+			ref = k + uint64(d.Imm)
+			val = ref | resolved
 		}
 	case a64.Move:
 		if d.Rm != a64.NoReg {
@@ -134,37 +147,30 @@ func (im *image) evaluate(d *a64.Inst, pc uint64, c *consts) (ref uint64) {
 		ref = pc + uint64(d.Imm)
 		val = im.pointee(ref)
 	default:
-		if d.Base != a64.NoReg && d.Index == a64.NoReg {
-			if k := c[d.Base]; k != 0 && k&imported == 0 {
-				ref = k
-				if d.Wback != a64.PostIndex {
-					ref += uint64(d.Imm)
-				}
-				if d.Op == a64.Load && d.Size == 8 && !d.MemWrite {
-					val = im.pointee(ref)
-				}
+		if k, ok := at(d.Base); ok && d.Index == a64.NoReg {
+			ref = k
+			if d.Wback != a64.PostIndex {
+				ref += uint64(d.Imm)
+			}
+			if d.Op == a64.Load && d.Size == 8 && !d.MemWrite {
+				val = im.pointee(ref)
 			}
 		} else if (d.Flow == a64.JumpReg || d.Flow == a64.CallReg) && d.Rn != a64.NoReg {
-			ref = c[d.Rn]
+			ref = c[d.Rn] &^ resolved
 		}
 	}
+	write := d.Write
 	if d.Flow == a64.Call || d.Flow == a64.CallReg {
-		for r := range 19 {
-			c[r] = 0
-		}
+		write |= conventionA64.scratch
 	}
-	for r := range c {
-		if d.Write>>r&1 != 0 {
-			c[r] = 0
-		}
-	}
-	if val == 0 {
-		return ref
+	for w := write; w != 0; w &= w - 1 {
+		c[bits.TrailingZeros32(w)] = 0
 	}
 	switch {
+	case val == 0:
 	case d.Rt != a64.NoReg:
 		c[d.Rt] = val
-		if d.Rt2 != a64.NoReg && d.Op == a64.Load {
+		if d.Rt2 != a64.NoReg {
 			c[d.Rt2] = im.pointee(ref + 8)
 		}
 	case d.Rd != a64.NoReg && d.Rd != a64.SP:
@@ -180,7 +186,7 @@ func (im *image) pointee(addr uint64) uint64 {
 	case !ok:
 		return 0
 	case s.addr != 0:
-		return s.addr
+		return s.addr | resolved
 	case s.name != "":
 		return addr | imported
 	}

@@ -99,6 +99,7 @@ func openObject(f *elffile.File) (*object, error) {
 		}
 		next += s.Size + 64
 	}
+	o.peek = o.readData
 	o.writable = func(a uint64) bool {
 		if a >= commonBase && a < gotBase {
 			return true
@@ -308,4 +309,15 @@ func (o *object) poisoned(group int32) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// readData copies data at an address of the image.
+func (o *object) readData(b []byte, addr uint64) error {
+	for i := range o.data {
+		if s := &o.data[i]; addr >= s.addr && addr-s.addr < uint64(len(s.bytes)) {
+			clear(b[copy(b, s.bytes[addr-s.addr:]):])
+			return nil
+		}
+	}
+	return fmt.Errorf("no data at 0x%x", addr)
 }

@@ -54,7 +54,9 @@ type ref struct {
 	write bool
 	calls []int
 	guard bool // cpuid, xgetbv or an imported guard function
-	out   bool // calls a guard function that answers through a pointer
+	// lookup says that a guard function is looked up by its name.
+	lookup bool
+	out    bool // calls a guard function that answers through a pointer
 }
 
 // maxSmall bounds the functions that are looked at for writing dispatch
@@ -105,7 +107,7 @@ func (w *walker) findState() {
 		w.memo = map[walkKey]*summary{}
 		w.passed()
 		for _, fn := range slices.Sorted(maps.Keys(w.near)) {
-			if s := w.summary(fn, 0, 0); s.ret || len(s.outs) > 0 {
+			if s := w.summary(fn, 0, 0); s.ret || s.out || len(s.outs) > 0 {
 				tells[fn] = true
 			}
 		}

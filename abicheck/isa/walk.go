@@ -37,6 +37,7 @@ type walkKey struct {
 // summary is what a walk from the start of a function finds.
 type summary struct {
 	done bool
+	out  bool           // a CPU test is written through a pointer
 	ret  bool           // the result holds a CPU test on some return
 	hits map[uint64]hit // by instruction address
 	outs []outcome      // what it stores behind its arguments
@@ -110,7 +111,8 @@ func (w *walker) summary(fn int, ctx uint8, depth int) *summary {
 			s.merge(w.summary(int(c), 0, depth+1), fn)
 		}
 	} else {
-		x := &explorer{w: w, fn: fn, f: f, depth: depth, out: s, escaped: never, slots: map[int32]uint8{}, tests: map[uint64]*summary{}, arms: map[int][]write{}}
+		x := &explorer{w: w, fn: fn, f: f, depth: depth, out: s, escaped: never, slots: map[int32]uint8{}, tests: map[uint64]*summary{}, arms: map[int][]write{},
+			handed: map[int32]bool{}, self: map[int32]bool{}, asks: w.index.lookup[fn]}
 		st := state{}
 		for i, r := range w.abi.args {
 			if ctx>>i&1 != 0 {
@@ -151,7 +153,8 @@ type state struct {
 	slots  uint64
 	sp, bp int32
 	flags  bool
-	framed bool // rbp holds bp
+	framed bool // the frame pointer holds bp
+	out    bool // a callee wrote a CPU test through a pointer, on AArch64
 	// What else is known, by the explorer's number for it; see value.
 	known     [32]uint8
 	slotKnown [64]uint8
@@ -172,7 +175,6 @@ type explorer struct {
 	depth int
 	out   *summary
 	slots map[int32]uint8 // stack offset -> bit
-	taken uint64          // slots whose address was taken
 	nest  int
 	tests map[uint64]*summary // what both arms of a test reach, by its address
 	steps int
@@ -182,6 +184,11 @@ type explorer struct {
 	escaped int32           // the lowest stack address that something may be stored behind
 	values  []value
 	valueID map[value]uint8
+
+	// On AArch64: stack offsets whose address was taken, and those that the
+	// function itself stores to.
+	handed, self map[int32]bool
+	asks         bool // looks a guard function up by its name
 }
 
 // maxSteps bounds the instructions that are looked at in one function: a
@@ -277,7 +284,7 @@ func (x *explorer) run(pc uint64, st state, stop uint64, s *summary, push func(u
 			if in.via != 0 {
 				x.callSlot(in.via, false, &st, s)
 			} else {
-				x.clobber(&st, false)
+				x.clobber(&st, x.asks && st.regs&in.tested != 0)
 			}
 		case x86.FlowRet:
 			s.ret = s.ret || st.regs&w.abi.result != 0 || x.tainted(x.reg(&st, 0), &st)
@@ -400,7 +407,8 @@ func (x *explorer) writes(g *flowGraph, b, ip int) []write {
 func (x *explorer) clobber(st *state, ret bool) {
 	st.regs &^= x.w.abi.scratch
 	st.forget(x.w.abi.scratch)
-	st.flags, st.cmp, st.vecs = false, 0, 0
+	st.flags, st.cmp = false, 0
+	st.vecs &= x.w.abi.vectors
 	x.overwritten(st)
 	if ret {
 		st.regs |= x.w.abi.result
@@ -418,12 +426,12 @@ func (x *explorer) callSlot(slot uint64, tail bool, st *state, s *summary) {
 }
 
 func (x *explorer) enter(fn int, name string, to uint64, tail bool, st *state, s *summary) {
-	ret := name != "" && guardCall(name)
+	ret, out := name != "" && guardCall(name), name != "" && outGuard(name)
 	if fn >= 0 && fn != x.fn {
 		c := x.w.summary(fn, x.context(st), x.depth+1)
 		x.receive(c, st, s)
 		s.merge(c, x.fn)
-		ret = c.ret
+		ret, out = c.ret, c.out
 	}
 	if ret && outGuard(name) {
 		for _, r := range x.w.abi.args {
@@ -431,11 +439,9 @@ func (x *explorer) enter(fn int, name string, to uint64, tail bool, st *state, s
 		}
 	}
 	if tail {
-		s.ret = s.ret || ret
+		s.ret, x.out.out = s.ret || ret, x.out.out || out
 		return
 	}
-	x.clobber(st, ret)
-	if ret && outGuard(name) {
-		st.slots |= x.taken
-	}
+	x.clobber(st, ret || x.asks && name == "dlsym")
+	st.out = st.out || out
 }

@@ -4,7 +4,7 @@ package a64
 // those of extensions that move no general register, come out as Other
 // without effects.
 func Decode(w uint32) Inst {
-	in := Inst{Rd: NoReg, Rn: NoReg, Rm: NoReg, Rt: NoReg, Rt2: NoReg, Base: NoReg, Index: NoReg}
+	in := Inst{Rd: NoReg, Rn: NoReg, Rm: NoReg, Rt: NoReg, Rt2: NoReg, Vt: NoReg, Vt2: NoReg, Base: NoReg, Index: NoReg}
 	switch w >> 25 & 15 {
 	case 0:
 		if w>>16 == 0 {
@@ -213,34 +213,54 @@ func (in *Inst) register(w uint32) {
 	}
 }
 
-// vector is what moves between general and vector registers or compares.
+// vector is floating point and Advanced SIMD.
 func (in *Inst) vector(w uint32) {
+	vd, vn, vm := uint32(1)<<(w&31), uint32(1)<<(w>>5&31), uint32(1)<<(w>>16&31)
+	toGeneral := func() {
+		in.def(zr(w), NoReg, NoReg)
+		in.VRead = vn
+	}
+	fromGeneral := func() {
+		in.Read = bit(zr(w >> 5))
+		in.VRead, in.VWrite = vd, vd
+	}
 	switch {
 	case w&0x5f20fc00 == 0x1e200000: // fmov, fcvt*, scvtf ...
 		if op := w >> 16 & 7; op == 2 || op == 3 || op == 7 {
-			in.Read = bit(zr(w >> 5))
+			if fromGeneral(); w>>19&3 == 0 {
+				in.VRead = 0 // all but fmov to the upper half
+			}
 		} else {
-			in.def(zr(w), NoReg, NoReg)
+			toGeneral()
 		}
 		in.FlagWrite = w&0xfffffc00 == 0x1e7e0000 // fjcvtzs
 	case w&0x5f200000 == 0x1e000000: // with a fixed point
 		if op := w >> 16 & 7; op == 2 || op == 3 {
-			in.Read = bit(zr(w >> 5))
+			fromGeneral()
+			in.VRead = 0
 		} else {
-			in.def(zr(w), NoReg, NoReg)
+			toGeneral()
 		}
 	case w&0xff20fc07 == 0x1e202000: // fcmp
-		in.FlagWrite = true
+		in.FlagWrite, in.VRead = true, vn|vm
 	case w&0xff200c00 == 0x1e200400: // fccmp
-		in.FlagRead, in.FlagWrite = true, true
+		in.FlagRead, in.FlagWrite, in.VRead = true, true, vn|vm
 	case w&0xff200c00 == 0x1e200c00: // fcsel
-		in.FlagRead = true
-	case w&0xbfe08400 == 0x0e000400:
+		in.FlagRead, in.VRead, in.VWrite = true, vn|vm, vd
+	case w&0xbfe08400 == 0x0e000400 && w>>11&15 != 0:
 		switch w >> 11 & 15 {
 		case 5, 7: // smov, umov
-			in.def(zr(w), NoReg, NoReg)
-		case 1, 3: // dup, ins
-			in.Read = bit(zr(w >> 5))
+			toGeneral()
+		case 1: // dup
+			fromGeneral()
+			in.VRead = 0
+		case 3: // ins
+			fromGeneral()
 		}
+	case w&0x9ff80400 == 0x0f000400 && w>>12&15 != 15 && w>>12&9 != 1, // movi, mvni
+		w&0xff201fe0 == 0x1e201000: // fmov of a constant
+		in.VWrite = vd
+	default:
+		in.VRead, in.VWrite = vd|vn|vm, vd
 	}
 }

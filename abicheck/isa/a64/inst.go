@@ -51,23 +51,27 @@ const (
 )
 
 // An Inst is one decoded instruction: what a walk over dispatch code has to
-// know. Sets of general registers are bits by number; bit 31 is the stack
-// pointer, and the zero register is left out, as are vector registers.
+// know. Sets of registers are bits by number; in those of general registers
+// bit 31 is the stack pointer, and the zero register is left out. An
+// instruction may be said to read more vector registers than it does.
 type Inst struct {
 	Imm         int64  // see Op and Flow; the displacement of a load or store
 	Read, Write uint32 // general registers, base and index included
-	Op          Op
-	Flow        Flow
-	Rd, Rn, Rm  uint8
-	Rt, Rt2     uint8 // what a load or store moves
-	Base, Index uint8 // of a memory operand; NoReg without one
-	Size        uint8 // bytes that each of Rt and Rt2 moves
-	Wback       Wback
-	MemRead     bool
-	MemWrite    bool
-	FlagRead    bool
-	FlagWrite   bool
-	Tested      uint32 // registers that a conditional branch looks at, none for one on flags
+	// VRead and VWrite are vector registers.
+	VRead, VWrite uint32
+	Op            Op
+	Flow          Flow
+	Rd, Rn, Rm    uint8
+	Rt, Rt2       uint8 // general registers that a load or store moves
+	Vt, Vt2       uint8 // the same for vector registers
+	Base, Index   uint8 // of a memory operand; NoReg without one
+	Size          uint8 // bytes that each of Rt and Rt2 moves
+	Wback         Wback
+	MemRead       bool
+	MemWrite      bool
+	FlagRead      bool
+	FlagWrite     bool
+	Tested        uint32 // registers that a conditional branch looks at, none for one on flags
 }
 
 func bit(r uint8) uint32 {

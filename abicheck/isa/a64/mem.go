@@ -10,7 +10,9 @@ func (in *Inst) memory(w uint32) {
 			return // prfm
 		}
 		in.MemRead, in.Imm = true, signed(w, 23, 5)*4
-		if !v {
+		if v {
+			in.Vt, in.VWrite, in.Size = uint8(w&31), 1<<(w&31), 4<<size
+		} else {
 			in.Op, in.Rt, in.Size = Literal, rt, uint8(4+4*(size&1))
 			in.Write = bit(rt)
 		}
@@ -54,7 +56,7 @@ func (in *Inst) memory(w uint32) {
 		in.exclusive(w)
 	case w&0xbe000000 == 0x0c000000: // structures of vectors
 		in.operand(rn, 0, 0)
-		in.MemRead, in.MemWrite = w>>22&1 != 0, w>>22&1 == 0
+		in.vectors(uint8(w&31), NoReg, w>>22&1 != 0)
 		if w>>23&1 != 0 {
 			in.Write |= bit(rn)
 			in.Read |= bit(zr(w >> 16))
@@ -78,6 +80,16 @@ func (in *Inst) store(rt uint8) {
 	in.Read |= bit(rt)
 }
 
+// vectors sets what a load or store of vector registers moves.
+func (in *Inst) vectors(vt, vt2 uint8, load bool) {
+	in.Vt, in.Vt2, in.MemRead, in.MemWrite = vt, vt2, load, !load
+	if load {
+		in.VWrite = bit(vt) | bit(vt2)
+	} else {
+		in.VRead = bit(vt) | bit(vt2)
+	}
+}
+
 func (in *Inst) wback(k Wback) {
 	if in.Base != NoReg {
 		in.Wback = k
@@ -94,7 +106,7 @@ func (in *Inst) access(w uint32, rt, rn uint8, disp int64) {
 			n = 16
 		}
 		in.operand(rn, disp, n)
-		in.MemRead, in.MemWrite = opc&1 != 0, opc&1 == 0
+		in.vectors(uint8(w&31), NoReg, opc&1 != 0)
 		return
 	}
 	switch {
@@ -124,7 +136,7 @@ func (in *Inst) pair(w uint32) {
 	in.operand(sp(w>>5), signed(w, 21, 15)*int64(n), n)
 	switch {
 	case w>>26&1 != 0:
-		in.MemRead, in.MemWrite = load, !load
+		in.vectors(uint8(w&31), uint8(w>>10&31), load)
 	case load:
 		in.load(zr(w))
 		in.Rt2 = zr(w >> 10)
