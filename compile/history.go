@@ -5,13 +5,16 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/google/renameio/v2"
 
 	"github.com/thox-ai/thoxbuild/compile/action"
+	"github.com/thox-ai/thoxbuild/matrix"
 )
 
 // History remembers what the last run of each action was made of and how long
@@ -28,6 +31,8 @@ type pastRun struct {
 	Seconds float64       `json:"seconds"`
 	CPU     float64       `json:"cpu"`
 	Lines   []action.Line `json:"lines"`
+	// Variants needed it in the last build of each, sorted.
+	Variants []string `json:"variants,omitempty"`
 }
 
 // OpenHistory reads the history of a kernel's builds in a cache folder. A file
@@ -60,6 +65,49 @@ func (h *History) Costs() map[string]float64 {
 	return costs
 }
 
+// Parts are what a variant's last build was made of, with the processor time
+// of each action; none when nothing is known. What another variant needs as
+// well has the same name there.
+func (h *History) Parts(variant string) []matrix.Part {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []matrix.Part
+	for _, label := range slices.Sorted(maps.Keys(h.runs)) {
+		r := h.runs[label]
+		if _, found := slices.BinarySearch(r.Variants, variant); !found {
+			continue
+		}
+		cost := r.CPU
+		if cost == 0 { // a step of this program itself
+			cost = r.Seconds
+		}
+		out = append(out, matrix.Part{Name: label, Seconds: cost})
+	}
+	return out
+}
+
+// remember notes which actions each variant of a plan needs now.
+func (h *History) remember(p *Plan) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	needs := map[string][]string{}
+	planned := map[string]bool{}
+	for _, a := range p.actions {
+		needs[a.Label] = append(needs[a.Label], a.Variants...)
+	}
+	for _, vp := range p.variants {
+		planned[vp.name] = true
+	}
+	for label, r := range h.runs {
+		now := slices.DeleteFunc(slices.Clone(r.Variants), func(v string) bool { return planned[v] })
+		now = append(now, needs[label]...)
+		slices.Sort(now)
+		if now = slices.Compact(now); !slices.Equal(now, r.Variants) {
+			r.Variants, h.new = now, true
+		}
+	}
+}
+
 // Save writes the history when a run was added.
 func (h *History) Save() error {
 	h.mu.Lock()
@@ -84,7 +132,11 @@ func (h *History) Save() error {
 func (h *History) add(label string, key action.Digest, s *action.Spec, r *action.Result) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.runs[label] = &pastRun{key, r.Wall.Seconds(), r.CPU.Seconds(), s.Explain()}
+	run := &pastRun{Key: key, Seconds: r.Wall.Seconds(), CPU: r.CPU.Seconds(), Lines: s.Explain()}
+	if old := h.runs[label]; old != nil {
+		run.Variants = old.Variants
+	}
+	h.runs[label] = run
 	h.new = true
 }
 

@@ -98,6 +98,9 @@ func (p *Plan) Run(ctx context.Context, o RunOptions) (*Result, error) {
 			break
 		}
 	}
+	if o.History != nil {
+		o.History.remember(p)
+	}
 	res.Wall = time.Since(start)
 	if cerr := ctx.Err(); cerr != nil {
 		return res, cerr

@@ -17,6 +17,7 @@ import (
 	"github.com/thox-ai/thoxbuild/compile/action"
 	"github.com/thox-ai/thoxbuild/compile/local"
 	"github.com/thox-ai/thoxbuild/manifests"
+	"github.com/thox-ai/thoxbuild/matrix"
 )
 
 func TestRunMakesWhatTheLoaderWants(t *testing.T) {
@@ -331,5 +332,54 @@ func TestTwoBuildsAtOnce(t *testing.T) {
 		if _, err := manifests.VerifyVariant(context.Background(), filepath.Join(b.out, v)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Parts of the last build are what a shard is balanced by: named alike for all
+// variants that need an action, and gone when a variant needs it no more.
+func TestHistoryParts(t *testing.T) {
+	b := newBench(t, t.TempDir())
+	dir := t.TempDir()
+	build := func(names ...string) *History {
+		h := OpenHistory(dir, b.kernel.Dir)
+		if _, err := b.plan(names...).Run(t.Context(), RunOptions{Executor: b.exec, Cache: b.cache, History: h}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Save(); err != nil {
+			t.Fatal(err)
+		}
+		return OpenHistory(dir, b.kernel.Dir)
+	}
+	labels := func(ps []matrix.Part) map[string]bool {
+		out := map[string]bool{}
+		for _, p := range ps {
+			if p.Seconds <= 0 {
+				t.Errorf("%s took %v s", p.Name, p.Seconds)
+			}
+			out[p.Name] = true
+		}
+		return out
+	}
+	if ps := OpenHistory(dir, b.kernel.Dir).Parts(cpu213); ps != nil {
+		t.Errorf("an empty history knows %v", ps)
+	}
+	h := build(cpu213, cpu211)
+	newer, older := labels(h.Parts(cpu213)), labels(h.Parts(cpu211))
+	shared := 0
+	for l := range newer {
+		if older[l] {
+			shared++
+		}
+	}
+	if shared == 0 || shared == len(newer) {
+		t.Errorf("%d of %d parts are shared: %v, %v", shared, len(newer), newer, older)
+	}
+	// A later build of one variant alone, from the cache, forgets nothing of the other.
+	if h = build(cpu213); len(h.Parts(cpu211)) != len(older) || len(h.Parts(cpu213)) != len(newer) {
+		t.Errorf("%v, %v", h.Parts(cpu213), h.Parts(cpu211))
+	}
+	h.remember(&Plan{variants: []*variantPlan{{name: cpu213}}})
+	if ps := h.Parts(cpu213); len(ps) != 0 || len(h.Parts(cpu211)) != len(older) {
+		t.Errorf("a plan without actions still needs %v", ps)
 	}
 }

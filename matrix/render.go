@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"text/tabwriter"
 )
@@ -162,6 +163,42 @@ func GitHub(w io.Writer, vs []Variant) error {
 			j.Torch = v.Torch.String()
 		}
 		doc.Include = append(doc.Include, j)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(doc)
+}
+
+// gitHubShard is one job that builds several variants.
+type gitHubShard struct {
+	Shard    string `json:"shard"`
+	Kernel   string `json:"kernel"`
+	Variants string `json:"variants"` // as --variant takes them
+	Seconds  int    `json:"seconds"`  // estimated, of one core
+	RunsOn   string `json:"runs-on"`
+}
+
+// GitHubShards writes {"include":[...]} with one job for each shard that has
+// variants. The estimate is there to be looked at; nothing depends on it.
+func GitHubShards(w io.Writer, shards [][]Variant, seconds []float64) error {
+	if len(shards) > maxGitHubJobs {
+		return fmt.Errorf("%d shards: a GitHub matrix has at most %d jobs", len(shards), maxGitHubJobs)
+	}
+	doc := struct {
+		Include []gitHubShard `json:"include"`
+	}{[]gitHubShard{}}
+	for i, vs := range shards {
+		if len(vs) == 0 {
+			continue
+		}
+		names := make([]string, len(vs))
+		for j, v := range vs {
+			names[j] = v.Name.String()
+		}
+		doc.Include = append(doc.Include, gitHubShard{
+			Shard: Shard{i + 1, len(shards)}.String(), Kernel: vs[0].Kernel.General.Name,
+			Variants: strings.Join(names, ","), Seconds: int(math.Ceil(seconds[i])), RunsOn: runsOn(vs[0]),
+		})
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

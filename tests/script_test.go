@@ -45,6 +45,9 @@ func TestScripts(t *testing.T) {
 			case "store": // compilers are there, so a build needs no network
 				zig, err := filepath.Glob(filepath.Join(root, ".cache", "store", "tools", "zig-0*"))
 				return len(zig) > 0, err
+			case "cross": // and those of aarch64
+				headers, err := filepath.Glob(filepath.Join(root, ".cache", "store", "tools", "torch-include-2.13.*-aarch64-*"))
+				return len(headers) > 0, err
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},

@@ -10,6 +10,7 @@ func newMatrix(g *globals) *cobra.Command {
 	var sel selection
 	var format string
 	var all bool
+	var shards int
 	c := &cobra.Command{
 		Use:   "matrix",
 		Short: "List what this workspace builds, what is required, and what cannot be built here and why",
@@ -19,7 +20,8 @@ for, and whether this machine can build it. Required builds that do not come
 out are listed below the table with the reason.`,
 		Example: `  $ thoxbuild matrix
   $ thoxbuild matrix --required --format json
-  $ thoxbuild matrix --format github --shard 1/4`,
+  $ thoxbuild matrix --format github
+  $ thoxbuild matrix --format github --shards 4`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := g.load()
@@ -29,6 +31,9 @@ out are listed below the table with the reason.`,
 			picks, err := g.expand(c.Context(), p, sel)
 			if err != nil {
 				return err
+			}
+			if shards != 0 {
+				return g.githubShards(picks, shards, format, sel)
 			}
 			var vs []matrix.Variant
 			var missing []matrix.Missing
@@ -52,8 +57,32 @@ out are listed below the table with the reason.`,
 	}
 	sel.flags(c)
 	c.Flags().StringVar(&format, "format", "table", "table, json or github (a GitHub Actions matrix)")
+	c.Flags().IntVar(&shards, "shards", 0, "with --format github, `N` jobs of about the same length instead of one for each variant")
 	c.Flags().BoolVar(&all, "all", false, "with --format github, also list what this machine cannot build")
 	return c
+}
+
+// githubShards prints the matrix of N jobs. Each names its variants, so that
+// the jobs agree whatever their caches hold.
+func (g *globals) githubShards(picks []chosen, n int, format string, sel selection) error {
+	switch {
+	case format != "github":
+		return usagef("--shards is for --format github; 'thoxbuild build --shard I/N' takes a part of the work")
+	case n < 1:
+		return usagef("--shards %d: expected a positive number", n)
+	case sel.shard != "":
+		return usagef("--shard takes one part, --shards lists all: give one of them")
+	case len(picks) > 1:
+		return withHint(usagef("--shards: the workspace has %d kernels", len(picks)), "choose one with --kernel")
+	}
+	for i := range picks {
+		picks[i].variants = filter(picks[i].variants, func(v matrix.Variant) bool { return v.Buildable })
+	}
+	lists, seconds, err := g.deal(picks, n)
+	if err != nil {
+		return err
+	}
+	return matrix.GitHubShards(g.streams.Out, lists, seconds)
 }
 
 // flags adds the flags that choose variants.

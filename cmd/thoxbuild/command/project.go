@@ -114,9 +114,6 @@ func (g *globals) expand(ctx context.Context, p *manifests.Project, sel selectio
 		if sel.required {
 			vs = filter(vs, func(v matrix.Variant) bool { return v.Status == matrix.Required })
 		}
-		if shard != nil {
-			vs = shard.Of(vs, matrix.EstimateCost)
-		}
 		out = append(out, chosen{k, vs, missing})
 	}
 	for _, name := range sel.kernels {
@@ -126,6 +123,9 @@ func (g *globals) expand(ctx context.Context, p *manifests.Project, sel selectio
 	}
 	if len(out) == 0 && globErr != nil {
 		return nil, withHint(usageError{globErr}, "'thoxbuild matrix' lists the variants")
+	}
+	if shard != nil {
+		return out, g.takeShard(*shard, out)
 	}
 	return out, nil
 }
