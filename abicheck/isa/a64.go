@@ -52,6 +52,9 @@ func (im *image) nextA64(f *function, pc uint64, in *insn) bool {
 	default:
 		in.flow = x86.FlowNext
 	}
+	if to, ok := im.branches[pc]; ok {
+		in.to = to
+	}
 	return true
 }
 

@@ -20,6 +20,9 @@ type image struct {
 	state []dataSym
 	// writable tells whether an address is data that code may change.
 	writable func(addr uint64) bool
+	// branches are where branches of an AArch64 object go, by their address: an
+	// instruction reaches 128 MB at most, and imports lie further away.
+	branches map[uint64]uint64
 	// peek copies data at an address; nil if there is none to read.
 	peek func(b []byte, addr uint64) error
 	// literals are the runs of data among code that mapping symbols mark.

@@ -44,6 +44,11 @@ func patchA64(typ elf.R_AARCH64, w uint32, v, place uint64) (patched uint32, ok 
 func (o *object) applyA64(seg *segment, typ elf.R_AARCH64, off, s uint64, addend int64, sym uint32) {
 	v := s + uint64(addend)
 	switch typ {
+	case elf.R_AARCH64_CALL26, elf.R_AARCH64_JUMP26, elf.R_AARCH64_CONDBR19, elf.R_AARCH64_TSTBR14:
+		if o.branches == nil {
+			o.branches = map[uint64]uint64{}
+		}
+		o.branches[seg.addr+off] = v
 	case elf.R_AARCH64_ADR_GOT_PAGE, elf.R_AARCH64_LD64_GOT_LO12_NC:
 		v = gotBase + 8*uint64(sym)
 		o.slots[v] = o.slotOf(sym, s)
