@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"syscall"
 
 	"github.com/thox-ai/thoxbuild/compile/action"
 )
@@ -32,7 +33,18 @@ func (r *runner) failure(ctx context.Context, a *Action, spec *action.Spec, res 
 	} else {
 		e.Err = err
 	}
+	if e.Hint == "" && e.diskFull() {
+		e.Hint = fmt.Sprintf("free some space where the cache is, %s, or move it with --store DIR; what was compiled so far is kept", r.o.Cache.Dir())
+	}
 	return e
+}
+
+// diskFull reports whether the disk may have been full. Linkers write through
+// a mapping of the file, and on some file systems a full disk then ends them
+// with SIGBUS, without a word.
+func (e *ActionError) diskFull() bool {
+	return errors.Is(e.Err, syscall.ENOSPC) || errors.Is(e.Err, syscall.EDQUOT) ||
+		e.ExitCode == 128+int(syscall.SIGBUS) || strings.Contains(e.Output, "No space left on device")
 }
 
 func (e *ActionError) format() string {
@@ -42,7 +54,7 @@ func (e *ActionError) format() string {
 	case e.Err != nil:
 		fmt.Fprintf(&b, ": %v", e.Err)
 	case e.ExitCode > 128:
-		fmt.Fprintf(&b, ": ended by signal %d", e.ExitCode-128)
+		fmt.Fprintf(&b, ": ended by signal %d (%v)", e.ExitCode-128, syscall.Signal(e.ExitCode-128))
 	default:
 		fmt.Fprintf(&b, ": exit status %d", e.ExitCode)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,6 +153,10 @@ func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 	defer func() { err = errors.Join(err, b.close()) }()
 	if o.trace {
 		b.executor.Trace = func(label, command string) { view.Printf("# %s\n%s", label, command) }
+	}
+	if o.sel.shard == "" && !slices.ContainsFunc(b.picks, func(p chosen) bool { return len(p.variants) > 0 }) {
+		return withHint(usagef("nothing to build: the bounds of build.toml and the workspace's [matrix] leave no variant"),
+			"'thoxbuild matrix' says which bound leaves each required one out")
 	}
 	var results []*compile.Result
 	var failed []error
