@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // Ref is a branch, a tag or a pull request with the commit it points to.
@@ -132,12 +133,39 @@ type Commit struct {
 	Title string `json:"title"`
 }
 
-// Commits returns the newest commits of a revision, newest first: one page,
-// which on the Hub is 50.
+// maxCommits bounds how far back Commits looks.
+const maxCommits = 10_000
+
+// Commits returns the commits of a revision, newest first, at most the newest
+// 10,000.
 func (c *Client) Commits(ctx context.Context, r Repo, rev string) ([]Commit, error) {
+	op := fmt.Sprintf("list the commits of %s at %s", r, rev)
+	dir := c.url(r.api() + "/commits/")
+	// A server may pin the pages that follow to the commit that it began with.
+	same := func(path string) bool {
+		rest, ok := strings.CutPrefix(path, dir.EscapedPath())
+		return ok && !strings.Contains(rest, "/")
+	}
 	var out []Commit
-	err := c.do(ctx, call{op: fmt.Sprintf("list the commits of %s at %s", r, rev), method: http.MethodGet, url: c.url(r.api() + "/commits/" + seg(rev)), auth: true, retry: true, result: &out})
-	return out, err
+	for next := c.url(r.api() + "/commits/" + seg(rev)); next != nil; {
+		var page []Commit
+		var link string
+		err := c.do(ctx, call{op: op, method: http.MethodGet, url: next, auth: true, retry: true, read: func(resp *http.Response) error {
+			link = resp.Header.Get("Link")
+			page = nil
+			return (call{result: &page}).consume(resp)
+		}})
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, page...); len(page) == 0 || len(out) >= maxCommits {
+			break
+		}
+		if next, err = c.nextPage(next, link, same); err != nil {
+			return nil, fmt.Errorf("%s: %w", op, err)
+		}
+	}
+	return out, nil
 }
 
 // ValidateCard asks the Hub whether it accepts a README's front matter. An

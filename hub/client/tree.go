@@ -110,16 +110,16 @@ func (c *Client) Tree(ctx context.Context, r Repo, rev, path string, recursive b
 			}
 			out = append(out, e)
 		}
-		if next, err = c.nextPage(next, first, link); err != nil {
+		if next, err = c.nextPage(next, link, func(path string) bool { return path == first.EscapedPath() }); err != nil {
 			return nil, fmt.Errorf("%s: %w", op, err)
 		}
 	}
 	return out, nil
 }
 
-// nextPage reads a Link header. The next page must be the same call on the
-// same origin: the token goes with it.
-func (c *Client) nextPage(current, first *url.URL, link string) (*url.URL, error) {
+// nextPage reads a Link header. The next page must be the same call, as same
+// has it, on the same origin: the token goes with it.
+func (c *Client) nextPage(current *url.URL, link string, same func(path string) bool) (*url.URL, error) {
 	for _, part := range strings.Split(link, ",") {
 		target, params, _ := strings.Cut(strings.TrimSpace(part), ";")
 		if !strings.Contains(params, `rel="next"`) || !strings.HasPrefix(target, "<") || !strings.HasSuffix(target, ">") {
@@ -129,7 +129,7 @@ func (c *Client) nextPage(current, first *url.URL, link string) (*url.URL, error
 		if err != nil {
 			return nil, errors.New("the link to the next page is not a URL")
 		}
-		if origin(u) != origin(first) || u.EscapedPath() != first.EscapedPath() || u.User != nil {
+		if origin(u) != origin(current) || !same(u.EscapedPath()) || u.User != nil {
 			return nil, fmt.Errorf("the link to the next page leads elsewhere, to %s", redact(u))
 		}
 		return u, nil

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/textproto"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -30,7 +31,11 @@ type Access struct {
 	// Jobs is how many variants travel at once, 8 by default: registries spend
 	// most of an upload waiting for their disk.
 	Jobs int
-	Log  func(format string, args ...any)
+	// Chunk is how much of a large blob one request carries; 32 MiB by default.
+	// A smaller blob goes by one request; of a larger one, what had arrived is
+	// not sent again after a failure.
+	Chunk int64
+	Log   func(format string, args ...any)
 }
 
 func (a Access) withDefaults() Access {
@@ -48,6 +53,9 @@ func (a Access) withDefaults() Access {
 	}
 	if a.Jobs == 0 {
 		a.Jobs = 8
+	}
+	if a.Chunk == 0 {
+		a.Chunk = 32 << 20
 	}
 	if a.Log == nil {
 		a.Log = func(string, ...any) {}
@@ -95,6 +103,7 @@ func retryable(err error) bool {
 		return transient(te.StatusCode) || te.StatusCode == http.StatusRequestedRangeNotSatisfiable
 	}
 	var ne net.Error
-	return errors.As(err, &ne) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
+	var cut textproto.ProtocolError // a header that ends early
+	return errors.As(err, &ne) || errors.As(err, &cut) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
 		errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed)
 }

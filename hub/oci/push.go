@@ -233,17 +233,18 @@ func (p *push) variant(ctx context.Context, v *bundle.Variant) (v1.Descriptor, e
 	return d, nil
 }
 
-// send uploads what a manifest names, and then the manifest. A config is so
-// small that asking for it costs as much as sending it.
+// send uploads what a manifest names, and then the manifest. The config comes
+// second: while the layer is new, it is too, and need not be asked for.
 func (p *push) send(ctx context.Context, a *artifact, d v1.Descriptor, layer blob) error {
 	cfg, err := bytesBlob(a.config)
 	if err != nil {
 		return err
 	}
-	if err := p.up.upload(ctx, cfg, "", false); err != nil {
+	fresh, err := p.up.upload(ctx, layer, p.o.MountFrom, true)
+	if err != nil {
 		return err
 	}
-	if err := p.up.upload(ctx, layer, p.o.MountFrom, true); err != nil {
+	if _, err := p.up.upload(ctx, cfg, "", !fresh || len(a.config) < 3); err != nil {
 		return err
 	}
 	return remote.Put(p.o.Target.Repo.Digest(d.Digest.String()), a, p.remote...)

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -39,6 +40,9 @@ func (s *steady) RoundTrip(in *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		resp, err := s.base.RoundTrip(req)
+		if err == nil && in.Method == http.MethodGet {
+			err = s.steadyBody(in, resp)
+		}
 		if n >= attempts || !repeatable || !passing(in, resp, err) {
 			return resp, err
 		}
@@ -65,6 +69,72 @@ func (s *steady) RoundTrip(in *http.Request) (*http.Response, error) {
 		}
 	}
 }
+
+// maxDocument is the largest manifest or list that is read at once.
+const maxDocument = 8 << 20
+
+// steadyBody keeps an answer's body from ending early: a document is read now,
+// so that a cut is a failure of the request, and a blob goes on by a request
+// for the rest.
+func (s *steady) steadyBody(in *http.Request, resp *http.Response) error {
+	switch {
+	case strings.Contains(in.URL.Path, "/manifests/") || strings.Contains(in.URL.Path, "/referrers/"):
+		defer resp.Body.Close()
+		b, err := readAllLimited(resp.Body, maxDocument)
+		resp.Body = io.NopCloser(bytes.NewReader(b))
+		return err
+	case resp.StatusCode == http.StatusOK && resp.ContentLength > 0:
+		resp.Body = &longBody{s: s, in: in, body: resp.Body, size: resp.ContentLength}
+	}
+	return nil
+}
+
+// longBody reads a blob and asks for the rest of it when the connection breaks.
+// Its reader checks the digest of the whole.
+type longBody struct {
+	s    *steady
+	in   *http.Request
+	body io.ReadCloser
+	n    int64
+	size int64
+	fail int
+}
+
+// Read implements io.Reader.
+func (b *longBody) Read(p []byte) (int, error) {
+	n, err := b.body.Read(p)
+	b.n += int64(n)
+	if n > 0 {
+		b.fail = 0
+	}
+	if err == nil || b.n >= b.size || b.in.Context().Err() != nil || !retryable(err) {
+		return n, err
+	}
+	if b.fail++; b.fail > attempts {
+		return n, err
+	}
+	b.s.log("%s: %v; asking for the rest from byte %d on", b.in.URL.Host+b.in.URL.Path, err, b.n)
+	if perr := pause(b.in.Context(), b.s.wait); perr != nil {
+		return n, perr
+	}
+	req := b.in.Clone(b.in.Context())
+	req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", b.n, b.size-1))
+	resp, rerr := b.s.RoundTrip(req)
+	if rerr != nil {
+		return n, err
+	}
+	_ = b.body.Close()
+	b.body = resp.Body
+	if resp.StatusCode == http.StatusOK { // the whole, from a server that knows no ranges
+		_, rerr = io.CopyN(io.Discard, resp.Body, b.n)
+	} else if resp.StatusCode != http.StatusPartialContent {
+		rerr = fmt.Errorf("%w, and the rest cannot be had: %s", err, resp.Status)
+	}
+	return n, rerr
+}
+
+// Close implements io.Closer.
+func (b *longBody) Close() error { return b.body.Close() }
 
 // sends reports a request whose body the registry may have kept a part of, so
 // that only the uploader knows how to go on.

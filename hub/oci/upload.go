@@ -9,20 +9,19 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"golang.org/x/sync/singleflight"
 )
-
-// chunk is how much of a large blob one request carries. A blob that fits into
-// one goes by two requests; of a larger one, what had arrived is not sent
-// again after a failure.
-const chunk = 32 << 20
 
 // blob is what an upload reads, in parts and again if it must.
 type blob struct {
@@ -56,6 +55,12 @@ type uploader struct {
 	wait  time.Duration
 	chunk int64
 	log   func(string, ...any)
+	// known are the blobs that the repository was seen to hold; flight keeps
+	// two variants from sending the same blob at once.
+	known  sync.Map
+	flight singleflight.Group
+	// whole says that the registry does not resume, so that chunks are no use.
+	whole atomic.Bool
 }
 
 // connect logs in to the registry, once for all that follows, with the right
@@ -73,7 +78,7 @@ func connect(ctx context.Context, a Access, base http.RoundTripper, repo name.Re
 	if err != nil {
 		return nil, nil, err
 	}
-	return &uploader{http: &http.Client{Transport: rt, CheckRedirect: sameHost}, repo: repo, wait: a.Wait, chunk: chunk, log: a.Log}, rt, nil
+	return &uploader{http: &http.Client{Transport: rt, CheckRedirect: sameHost}, repo: repo, wait: a.Wait, chunk: a.Chunk, log: a.Log}, rt, nil
 }
 
 // sameHost keeps a redirect of an upload from leading elsewhere.
@@ -88,28 +93,41 @@ func sameHost(req *http.Request, via []*http.Request) error {
 const uploads = 8
 
 // upload brings a blob to the repository, unless it is there, and by a mount
-// if from has it. A session that went wrong in a way that is not known is given
+// if from has it; sent is false if nothing had to be sent. With probe false, it
+// is not asked whether the blob is there: for what is small and surely new. A session that went wrong in a way that is not known is given
 // up: the registry checks the whole by its digest.
-func (u *uploader) upload(ctx context.Context, b blob, from string, probe bool) error {
+func (u *uploader) upload(ctx context.Context, b blob, from string, probe bool) (sent bool, err error) {
+	fresh, err, _ := u.flight.Do(b.digest.String(), func() (any, error) { return u.bring(ctx, b, from, probe) })
+	return fresh == true, err
+}
+
+func (u *uploader) bring(ctx context.Context, b blob, from string, probe bool) (sent bool, err error) {
+	if _, ok := u.known.Load(b.digest); ok {
+		return false, nil
+	}
 	for n := 1; ; n++ {
-		err := u.try(ctx, b, from, probe || n > 1)
-		if err == nil || ctx.Err() != nil || !retryable(err) || n >= uploads {
-			return err
+		there := false
+		if probe || n > 1 {
+			there, err = u.has(ctx, b.digest)
+		}
+		if err == nil && !there {
+			err = u.try(ctx, b, from)
+		}
+		if err == nil {
+			u.known.Store(b.digest, true)
+			return !there, nil
+		}
+		if ctx.Err() != nil || !retryable(err) || n >= uploads {
+			return true, err
 		}
 		u.log("%v; sending %s again", err, b.digest)
 		if err := pause(ctx, u.wait<<min(n-1, 6)); err != nil {
-			return err
+			return true, err
 		}
 	}
 }
 
-func (u *uploader) try(ctx context.Context, b blob, from string, probe bool) error {
-	if probe {
-		there, err := u.has(ctx, b.digest)
-		if there || err != nil {
-			return err
-		}
-	}
+func (u *uploader) try(ctx context.Context, b blob, from string) error {
 	q := url.Values{}
 	if from != "" {
 		q.Set("mount", b.digest.String())
@@ -124,7 +142,7 @@ func (u *uploader) try(ctx context.Context, b blob, from string, probe bool) err
 		return err
 	}
 	var body *section
-	if b.size > u.chunk {
+	if b.size > u.chunk && !u.whole.Load() {
 		if at, err = u.chunks(ctx, at, b); err != nil {
 			return err
 		}
@@ -164,7 +182,12 @@ func (u *uploader) chunks(ctx context.Context, at *url.URL, b blob) (*url.URL, e
 			return nil, err
 		}
 		if resp, err = u.do(ctx, http.MethodGet, at, nil, nil, http.StatusNoContent, http.StatusOK); err != nil {
-			return nil, err // the session is gone
+			var te *transport.Error
+			if errors.As(err, &te) && te.StatusCode/100 == 4 && te.StatusCode != http.StatusUnauthorized && te.StatusCode != http.StatusForbidden {
+				u.whole.Store(!slices.ContainsFunc(te.Errors, func(d transport.Diagnostic) bool { return d.Code == transport.BlobUploadUnknownErrorCode }))
+				err = fmt.Errorf("the upload cannot be resumed (%v): %w", err, io.ErrUnexpectedEOF) // by this registry, or not any more
+			}
+			return nil, err
 		}
 		have, ok := received(resp.Header.Get("Range"))
 		if !ok || have > b.size || have < off-n {

@@ -42,6 +42,8 @@ type Handler struct {
 	Seed uint64
 	// Rate is the share, from 0 to 1.
 	Rate float64
+	// Only lists the ways to choose from, all of them if empty.
+	Only []Kind
 
 	mu   sync.Mutex
 	seen map[string]int
@@ -82,7 +84,11 @@ func (h *Handler) pick(r *http.Request) (Kind, *rand.Rand) {
 	if rng.Float64() >= h.Rate {
 		return "", rng
 	}
-	k := Kinds[rng.IntN(len(Kinds))]
+	kinds := h.Only
+	if len(kinds) == 0 {
+		kinds = Kinds
+	}
+	k := kinds[rng.IntN(len(kinds))]
 	h.hits[k]++
 	h.byPath[r.URL.Path]++
 	return k, rng
