@@ -12,7 +12,7 @@ export GOFLAGS  ?= -trimpath
 
 GO_FILES := $(shell find . -name '*.go' -not -path './.*' 2>/dev/null) go.mod go.sum
 
-.PHONY: all demo kernel test test-all test-go test-units test-python lint vuln venv bench clean
+.PHONY: all demo kernel test test-all test-go test-units test-python faults conformance lint vuln venv bench clean
 
 all: bin/thoxbuild
 
@@ -29,6 +29,13 @@ $(VENV)/.stamp: tests/requirements.txt
 	$(VENV)/bin/python -m pip install --quiet --no-cache-dir --disable-pip-version-check -r tests/requirements.txt
 	cp tests/requirements.txt $@
 
+# The oldest huggingface_hub that the kernel loader allows, as a second client of the embedded Hub.
+HUB110 := .venvs/hub-1.10
+$(HUB110)/.stamp: tests/requirements-hub110.txt
+	test -x $(HUB110)/bin/python || $(PYTHON) -m venv $(HUB110)
+	$(HUB110)/bin/python -m pip install --quiet --no-cache-dir --disable-pip-version-check -r $<
+	cp $< $@
+
 demo: bin/thoxbuild venv
 	@tests/demo/demo.sh
 
@@ -40,7 +47,7 @@ kernel: bin/thoxbuild
 	bin/thoxbuild build --variant "torch213-cxx11-cpu-$$(uname -m)-linux"
 
 # Go tests: units, scripts, the real Python clients, real peers where they are installed.
-test-go: kernel venv
+test-go: kernel venv $(HUB110)/.stamp
 	THOXBUILD_TEST_BUILT=1 go test ./...
 
 # The row primitives of every unit without torch, those of aarch64 under qemu.
@@ -52,10 +59,20 @@ test-python: bin/thoxbuild venv
 	@tests/python/run.sh
 
 # Longer versions of the same tests: all variants, all fixtures, more fault seeds, the network, more torch versions.
-test-all: bin/thoxbuild venv
+test-all: bin/thoxbuild venv $(HUB110)/.stamp
 	bin/thoxbuild build
 	THOXBUILD_TEST_BUILT=1 THOXBUILD_TEST_FULL=1 THOXBUILD_TEST_NETWORK=1 go test -timeout 60m ./...
 	@tests/python/run.sh --all
+
+# Every kind of fault: runs, runs survived, faults met, reruns, MB to send, MB sent again. THOXBUILD_TEST_FULL=1 for all seeds.
+faults:
+	@set -o pipefail; go test -count=1 -timeout 90m -v -run 'TestFaultTable|TestKilled$$' ./hub/internal/faulty ./tests 2>&1 \
+	  | sed -n 's/.*FAULTS|//p; /^--- FAIL/p; /^panic/p' | awk -F'|' '{ printf "%-44s %5s %5s %6s %6s %9s %9s\n", $$1, $$2, $$3, $$4, $$5, $$6, $$7 }'
+
+# Both versions of huggingface_hub, operation by operation, against the embedded Hub.
+conformance: venv $(HUB110)/.stamp
+	@set -o pipefail; THOXBUILD_TEST_FULL=1 go test -count=1 -timeout 30m -v -run 'TestPythonHub' ./hub/server 2>&1 \
+	  | sed -n 's/.*CONFORMANCE|//p; /^--- FAIL/p' | awk -F'|' '{ printf "%-8s %-7s %-10s %-52s %s\n", $$1, $$2, $$3, $$4, $$5 }'
 
 # gofmt: one layout, so that a diff shows only what changed.  vet: mistakes the compiler accepts.
 # staticcheck: dead code, wrong API use.  Versions are pinned by go.mod's tool lines.
@@ -67,6 +84,14 @@ lint:
 # Known vulnerabilities that our code can reach. It needs its database on the network, so it is not part of `make test`.
 vuln:
 	go tool govulncheck ./...
+
+# The benchmarks that take minutes and need nothing but this machine; the others are named.
+bench: bin/thoxbuild venv
+	go build -o bin/crane github.com/google/go-containerregistry/cmd/crane
+	go run ./bench/hub -crane bin/crane
+	go run ./bench/abicheck -runs 3
+	@echo "the CPU backend:   bench/cpu/README.md  (hours; an idle machine)"
+	@echo "the CUDA backend:  bench/cuda/README.md (a GPU)"
 
 clean:
 	rm -rf bin build .demo kernels-src/*/build

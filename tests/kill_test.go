@@ -3,6 +3,7 @@ package tests
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -51,6 +52,9 @@ func TestKilled(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { killRun(t, uint64(seed), whole, hits) })
 	}
 	t.Logf("%d runs, a publish takes %v; %v", killRuns(), whole.Round(time.Millisecond), hits)
+	// The line of the fault table: see the target faults of the Makefile.
+	t.Logf("FAULTS|kill -9: publisher, Hub, both, pull|%d|%d|%d|%d|%.1f|%.1f", killRuns(), hits["survived"],
+		hits["publisher"]+hits["server"]+hits["both"]+hits["pull"], 3*killRuns(), float64(hits["payload"])/1e6, float64(hits["resent"])/1e6)
 	if hits["publisher"] == 0 || hits["server"] == 0 || hits["both"] == 0 || hits["pull"] == 0 {
 		t.Errorf("not every process was killed while it ran: %v", hits)
 	}
@@ -59,6 +63,11 @@ func TestKilled(t *testing.T) {
 func killRun(t *testing.T, seed uint64, whole time.Duration, hits map[string]int) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	k := newKillRun(t)
+	defer func() {
+		if !t.Failed() {
+			hits["survived"]++
+		}
+	}()
 	k.serve()
 	for generation := range 2 {
 		for _, v := range killVariants {
@@ -86,7 +95,19 @@ func killRun(t *testing.T, seed uint64, whole time.Duration, hits map[string]int
 		}
 		<-p.done
 		k.checkWhole()
-		k.must("publish", "--repo", killRepo, "--partial")
+		// What the rerun sends is at most what was sent twice.
+		var rerun struct {
+			Sent int `json:"bytes_sent"`
+		}
+		if err := json.Unmarshal([]byte(k.must("publish", "--repo", killRepo, "--partial", "--output-json", "-")), &rerun); err != nil {
+			t.Error(err)
+		}
+		for _, v := range killVariants {
+			if fi, err := os.Stat(filepath.Join(k.kernel, "build", v, "weights.bin")); err == nil {
+				hits["payload"] += int(fi.Size())
+			}
+		}
+		hits["resent"] += rerun.Sent
 		if n := k.checkWhole(); n != 2+generation {
 			t.Errorf("generation %d: %d commits on v1, want %d\n%s", generation, n, 2+generation, k.log.String())
 		}

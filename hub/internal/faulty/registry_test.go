@@ -85,10 +85,10 @@ func dockerRegistry(t *testing.T) registryMaker {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr})
-	direct := proxy.Director
-	// Upload locations are made from the Host that the client used.
-	proxy.Director = func(r *http.Request) { host := r.Host; direct(r); r.Host = host }
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: addr})
+		r.Out.Host = r.In.Host // upload locations are made from it
+	}}
 	var n atomic.Int64
 	return func(*testing.T) (http.Handler, string) { return proxy, fmt.Sprintf("runs/demo%d", n.Add(1)) }
 }
