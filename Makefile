@@ -45,6 +45,8 @@ test: lint kernel test-go test-units test-python
 kernel: bin/thoxbuild
 	bin/thoxbuild toolchain fetch --variant 'torch213-cxx11-cpu-*-linux'
 	bin/thoxbuild build --variant "torch213-cxx11-cpu-$$(uname -m)-linux"
+	@# torch's headers for macOS: a script builds for it with a stand-in of Xcode.
+	PATH="$(CURDIR)/tests/metal/xcode:$$PATH" bin/thoxbuild toolchain fetch --variant torch213-metal-aarch64-darwin
 
 # Go tests: units, scripts, the real Python clients, real peers where they are installed.
 test-go: kernel venv $(HUB110)/.stamp

@@ -14,10 +14,7 @@ import (
 // What kernel-builder checks where nothing else is said.
 const defaultManylinux = "manylinux_2_28"
 
-var (
-	defaultPython = manifests.Version{Major: 3, Minor: 9}
-	defaultMacOS  = manifests.Version{Major: 15, Minor: 0}
-)
+var defaultPython = manifests.Version{Major: 3, Minor: 9}
 
 // claim is what a package says about the files inside.
 type claim struct {
@@ -116,9 +113,12 @@ func want(s *rule.Subject, c claim, o *rule.Options) rule.Want {
 			w.Manylinux = ""
 		}
 	case s.MachO != nil:
-		w.MacOS = defaultMacOS
+		w.MacOS = manifests.Compute{}.MacOS()
 		if c.wheel != nil {
 			w.MacOS = c.wheel.macos
+		}
+		if c.variant != nil {
+			w.MacOS = c.variant.Compute.MacOS()
 		}
 		if !o.MacOS.IsZero() {
 			w.MacOS = o.MacOS

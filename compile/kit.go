@@ -34,7 +34,10 @@ func FromKit(k *toolchain.Kit, torch manifests.Version) *Toolset {
 			ts.DeviceHost.Flags = append(ts.DeviceHost.Flags, "-I"+d)
 		}
 	}
-	if len(k.Link.Args) > 2 {
+	if m := k.Metal; m != nil {
+		ts.Metal = &MetalTool{Tool: Tool{m.Args, m.Env, map[string]string{"metal": m.Fingerprint}}, Host: ts.CXX}
+	}
+	if k.Platform.OS == manifests.Linux && len(k.Link.Args) > 2 {
 		emulation := map[manifests.Arch]string{manifests.X86_64: "elf_x86_64", manifests.AArch64: "aarch64linux"}[k.Platform.Arch]
 		ts.Relocate = &Tool{
 			Args: append(append([]string(nil), k.Link.Args[:2]...), "-m", emulation),

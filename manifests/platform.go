@@ -51,3 +51,12 @@ type Compute struct {
 	Backend Backend
 	Version Version
 }
+
+// MacOS is the oldest macOS that darwin variants of this compute promise, as
+// kernel-builder sets it: the loader takes Metal builds from 26.0 on.
+func (c Compute) MacOS() Version {
+	if c.Backend == Metal {
+		return Version{Major: 26}
+	}
+	return Version{Major: 15}
+}

@@ -417,14 +417,15 @@ func TestDecide(t *testing.T) {
 		"cu126":    "needs clang with the files of CUDA 12.6 for %s: not found",
 		"rocm71":   "needs hipcc of ROCm 7.1: not found",
 		"rocm72":   "needs hipcc of ROCm 7.2: not found",
-		"metal":    "needs xcrun of Xcode: not found",
+		"metal":    "needs clang++ and metal of Xcode: not found",
+		"darwin":   "needs clang++ of Xcode: not found",
 		"xpu20253": `kernel "a-b" has no section with backend = "xpu"`,
 		"xpu20260": `kernel "a-b" has no section with backend = "xpu"`,
 	}
 	for _, v := range vs {
 		reason := strings.Replace(want[v.Compute.String()], "%s", v.Platform.String(), 1)
-		if v.Platform.OS == manifests.Darwin {
-			reason = want["metal"]
+		if v.Platform.OS == manifests.Darwin && v.Compute.Backend == manifests.CPU {
+			reason = want["darwin"]
 		}
 		if v.Reason != reason || v.Buildable != (reason == "") {
 			t.Errorf("%s: buildable %v, %q, want %q", v.Name, v.Buildable, v.Reason, reason)
@@ -458,7 +459,7 @@ func TestMissingRequired(t *testing.T) {
 		"torch212-cxx11-cu130-x86_64-linux: " + torch,
 		"torch212-cxx11-cu132-aarch64-linux: " + maxver,
 		"torch212-cxx11-cu132-x86_64-linux: " + maxver,
-		"torch213-cpu-aarch64-darwin: needs xcrun of Xcode: not found",
+		"torch213-cpu-aarch64-darwin: needs clang++ of Xcode: not found",
 		`torch213-cxx11-cu126-aarch64-linux: the workspace's matrix.exclude has "*-cu126-aarch64-*"`,
 		"torch213-cxx11-cu132-aarch64-linux: " + maxver,
 		"torch213-cxx11-cu132-x86_64-linux: " + maxver,
@@ -482,7 +483,7 @@ func TestRenderings(t *testing.T) {
 	w := &manifests.Workspace{Matrix: manifests.MatrixOverrides{Torch: []manifests.Version{{Major: 2, Minor: 13}}}}
 	vs := expand(t, k, w)
 	Decide(vs, func(n Need) error {
-		if n.Tool == XCRun || n.Tool == HIPCC || n.Tool == ICPX {
+		if n.Tool == XCRun || n.Tool == XCMetal || n.Tool == HIPCC || n.Tool == ICPX {
 			return errors.New("not on PATH")
 		}
 		return nil

@@ -117,6 +117,9 @@ func Needs(v Variant) []Need {
 	}
 	need := func(t Tool, ver manifests.Version) Need { return Need{t, ver, v.Platform} }
 	if v.Platform.OS == manifests.Darwin {
+		if v.Compute.Backend == manifests.Metal {
+			return []Need{need(XCMetal, manifests.Version{})}
+		}
 		return []Need{need(XCRun, manifests.Version{})}
 	}
 	out := []Need{need(ZigCXX, manifests.Version{})}
@@ -139,7 +142,9 @@ func Needs(v Variant) []Need {
 func (n Need) String() string {
 	switch n.Tool {
 	case XCRun:
-		return "xcrun of Xcode"
+		return "clang++ of Xcode"
+	case XCMetal:
+		return "clang++ and metal of Xcode"
 	case NVCC:
 		return fmt.Sprintf("nvcc of CUDA %v for %v", n.Version, n.Target)
 	case ClangCUDA:

@@ -74,8 +74,11 @@ const (
 	NVCC Tool = "nvcc"
 	// ClangCUDA compiles CUDA 12 against its wheels.
 	ClangCUDA Tool = "clang cuda"
-	// XCRun stands for Xcode's compilers, the Metal one included.
+	// XCRun stands for Xcode's C++ compiler and linker.
 	XCRun Tool = "xcrun"
+	// XCMetal stands for them and the Metal tools, which are a download of
+	// their own.
+	XCMetal Tool = "xcrun metal"
 	// HIPCC compiles ROCm.
 	HIPCC Tool = "hipcc"
 	// ICPX compiles SYCL.

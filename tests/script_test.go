@@ -46,8 +46,11 @@ func TestScripts(t *testing.T) {
 				zig, err := filepath.Glob(filepath.Join(root, ".cache", "store", "tools", "zig-0*"))
 				return len(zig) > 0, err
 			case "cross": // and those of aarch64
-				headers, err := filepath.Glob(filepath.Join(root, ".cache", "store", "tools", "torch-include-2.13.*-aarch64-*"))
+				headers, err := filepath.Glob(filepath.Join(root, ".cache", "store", "tools", "torch-include-2.13.*-aarch64-[0-9a-f][0-9a-f][0-9a-f]*"))
 				return len(headers) > 0, err
+			case "mac": // and torch's headers for macOS
+				torch, err := filepath.Glob(filepath.Join(root, ".cache", "store", "tools", "torch-include-2.13.*-aarch64-darwin-*"))
+				return len(torch) > 0, err
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},

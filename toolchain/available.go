@@ -13,14 +13,14 @@ import (
 
 // Available reports whether this machine has, or can fetch, what a variant's
 // build needs: nil, or an error whose text says what is missing and how to get
-// it. It is cheap: nothing is fetched and no compiler is run.
+// it. It is cheap: nothing is fetched and nothing is compiled.
 func Available(ctx context.Context, n matrix.Need) error {
 	return AvailableFrom(ctx, n, manifests.CUDAWheels)
 }
 
 // AvailableFrom is Available where the workspace says where the CUDA compiler
 // comes from.
-func AvailableFrom(_ context.Context, n matrix.Need, cuda manifests.CUDASource) error {
+func AvailableFrom(ctx context.Context, n matrix.Need, cuda manifests.CUDASource) error {
 	if cuda == manifests.CUDAInstalled && (n.Tool == matrix.NVCC || n.Tool == matrix.ClangCUDA) {
 		return availableInstalledCUDA(n)
 	}
@@ -35,7 +35,9 @@ func AvailableFrom(_ context.Context, n matrix.Need, cuda manifests.CUDASource) 
 		}
 		return err
 	case matrix.XCRun:
-		return onPath("xcrun", "Metal and macOS variants are built on a Mac with Xcode 26")
+		return availableXcode(ctx, manifests.CPU)
+	case matrix.XCMetal:
+		return availableXcode(ctx, manifests.Metal)
 	case matrix.HIPCC:
 		return onPath("hipcc", "ROCm variants need an installed ROCm toolkit")
 	case matrix.ICPX:
@@ -68,6 +70,14 @@ func availableClangCUDA(n matrix.Need) error {
 		return fmt.Errorf("there is no recipe for CUDA %v", n.Version)
 	}
 	_, err := findClangCUDA()
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return fmt.Errorf("%w; %s", e.Err, e.Hint)
+	}
+	return err
+}
+
+func availableXcode(ctx context.Context, b manifests.Backend) error {
+	_, err := findXcode(ctx, b == manifests.Metal, manifests.Compute{Backend: b}.MacOS())
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return fmt.Errorf("%w; %s", e.Err, e.Hint)
 	}

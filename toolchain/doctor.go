@@ -42,7 +42,7 @@ func Doctor(ctx context.Context, indexURL string, offline bool) []Check {
 	for _, t := range []struct {
 		tool matrix.Tool
 		name string
-	}{{matrix.XCRun, "Xcode (Metal and macOS)"}, {matrix.HIPCC, "hipcc (ROCm)"}, {matrix.ICPX, "icpx (XPU)"}} {
+	}{{matrix.XCRun, "Xcode (macOS)"}, {matrix.XCMetal, "Xcode's Metal toolchain"}, {matrix.HIPCC, "hipcc (ROCm)"}, {matrix.ICPX, "icpx (XPU)"}} {
 		checks = append(checks, Check{t.name, false, Available(ctx, matrix.Need{Tool: t.tool})})
 	}
 	return checks

@@ -126,11 +126,11 @@ func (x *testIndex) open(t testing.TB, dir string, lock *Lock) *Store {
 
 // headers and whole are the two ways in which a package is fetched.
 func headers(s *Store) (string, error) {
-	return s.torchHeaders(context.Background(), manifests.MustVersion("2.13"), manifests.X86_64)
+	return s.torchHeaders(context.Background(), manifests.MustVersion("2.13"), manifests.Platform{Arch: manifests.X86_64, OS: manifests.Linux})
 }
 
 func whole(s *Store) (string, error) {
-	p, err := s.torchPackage(context.Background(), manifests.MustVersion("2.13"), manifests.X86_64)
+	p, err := s.torchPackage(context.Background(), manifests.MustVersion("2.13"), manifests.Platform{Arch: manifests.X86_64, OS: manifests.Linux})
 	if err != nil {
 		return "", err
 	}

@@ -50,6 +50,9 @@ type Kit struct {
 	TorchIncludes []string
 	// CUDA compiles device code; nil for a request without CUDA.
 	CUDA *CUDA
+	// Metal is the beginning of a command of Xcode's Metal tools (add "metal"
+	// or "metallib" and their arguments); nil for a request without Metal.
+	Metal *Tool
 	// Link makes a shared library.
 	Link Linker
 	// LibstdcxxVersion is the major version of the g++ whose library is used.
@@ -84,10 +87,14 @@ func TorchStandard(torch manifests.Version) string {
 }
 
 // Kit provides the kit for a request: it fetches and makes what the store
-// lacks. Linux is the only target; other platforms use their own compilers.
+// lacks. The bundled compilers target Linux; macOS has Xcode's.
 func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
-	if r.Platform.OS != manifests.Linux {
-		return nil, &Error{"choose compilers for " + r.Platform.String(), fmt.Errorf("the bundled compilers target Linux"),
+	switch r.Platform.OS {
+	case manifests.Linux:
+	case manifests.Darwin:
+		return s.macOSKit(ctx, r)
+	default:
+		return nil, &Error{"choose compilers for " + r.Platform.String(), fmt.Errorf("there are none for %s", r.Platform.OS),
 			"build this variant on its own system"}
 	}
 	glibc := r.Glibc
@@ -138,18 +145,23 @@ func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
 	if r.Torch.IsZero() {
 		return kit, nil
 	}
-	headers, err := s.torchHeaders(ctx, r.Torch, r.Platform.Arch)
+	headers, err := s.torchHeaders(ctx, r.Torch, r.Platform)
 	if err != nil {
 		return nil, err
 	}
-	kit.TorchIncludes = []string{headers + "/include", headers + "/include/torch/csrc/api/include"}
-	args := append([]string(nil), base...)
-	args = append(args, "-std="+TorchStandard(r.Torch))
-	for _, d := range kit.TorchIncludes {
+	kit.addTorch(r.Torch, headers)
+	return kit, nil
+}
+
+// addTorch completes a kit with the headers of a torch release.
+func (k *Kit) addTorch(torch manifests.Version, headers string) {
+	k.TorchIncludes = []string{headers + "/include", headers + "/include/torch/csrc/api/include"}
+	args := append([]string(nil), k.CXX.Args...)
+	args = append(args, "-std="+TorchStandard(torch))
+	for _, d := range k.TorchIncludes {
 		args = append(args, "-I"+d)
 	}
-	kit.TorchCXX = Tool{args, env, fingerprint("torch-cxx", kit.CXX.Fingerprint, path.Base(headers))}
-	return kit, nil
+	k.TorchCXX = Tool{args, k.CXX.Env, fingerprint("torch-cxx", k.CXX.Fingerprint, path.Base(headers))}
 }
 
 func linker(zig, cxx, stubs, cudart string, env map[string]string, r Request) Linker {

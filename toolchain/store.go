@@ -98,15 +98,22 @@ func (s *Store) Real(arg string) string {
 }
 
 // LocalEnv is what a command of this store needs in its environment beside
-// what its key covers: zig's caches. zig misses a header that newly shadows
-// another one, so each set of fingerprints has caches of its own.
+// what its key covers: zig's caches, and which Xcode is meant. zig misses a
+// header that newly shadows another one, so each set of fingerprints has caches
+// of its own.
 func (s *Store) LocalEnv(fingerprints map[string]string) map[string]string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(fingerprints)) {
 		parts = append(parts, k, fingerprints[k])
 	}
 	dir := filepath.Join(s.dir, "zig-cache", fingerprint(parts...))
-	return map[string]string{"ZIG_GLOBAL_CACHE_DIR": dir, "ZIG_LOCAL_CACHE_DIR": dir}
+	env := map[string]string{"ZIG_GLOBAL_CACHE_DIR": dir, "ZIG_LOCAL_CACHE_DIR": dir}
+	// Which Xcode xcrun takes, where it is not the one of xcode-select. The
+	// fingerprints tell two apart.
+	if d := os.Getenv("DEVELOPER_DIR"); d != "" {
+		env["DEVELOPER_DIR"] = d
+	}
+	return env
 }
 
 func (s *Store) writeError(op string, err error) error {

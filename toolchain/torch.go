@@ -14,23 +14,26 @@ const wheelTail = 2 << 20
 
 // torchPackage pins the newest patch release of torch X.Y for a platform. The
 // headers are the same in every Python's wheel; CPython 3.11's is taken.
-func (s *Store) torchPackage(ctx context.Context, torch manifests.Version, arch manifests.Arch) (Package, error) {
-	key := fmt.Sprintf("torch %s %s", torch, arch)
-	p, err := s.pin(ctx, key, "torch", func(d []Dist) (Dist, string, error) {
+func (s *Store) torchPackage(ctx context.Context, torch manifests.Version, to manifests.Platform) (Package, error) {
+	platform, begin, end := string(to.Arch), "cp311-cp311-manylinux", string(to.Arch)
+	if to.OS == manifests.Darwin {
+		platform, begin, end = to.String(), "cp311-cp311-macosx_", "arm64"
+	}
+	return s.pin(ctx, fmt.Sprintf("torch %s %s", torch, platform), "torch", func(d []Dist) (Dist, string, error) {
 		return newestWheel(d, "torch", torch.String()+".", func(tags string) bool {
-			return strings.HasPrefix(tags, "cp311-cp311-manylinux") && strings.HasSuffix(tags, string(arch))
+			return strings.HasPrefix(tags, begin) && strings.HasSuffix(tags, end)
 		})
 	})
-	return p, err
 }
 
 // torchHeaders reads torch's headers out of its wheel.
-func (s *Store) torchHeaders(ctx context.Context, torch manifests.Version, arch manifests.Arch) (string, error) {
-	p, err := s.torchPackage(ctx, torch, arch)
+func (s *Store) torchHeaders(ctx context.Context, torch manifests.Version, to manifests.Platform) (string, error) {
+	p, err := s.torchPackage(ctx, torch, to)
 	if err != nil {
 		return "", err
 	}
-	return s.wheelHeaders(ctx, p, fmt.Sprintf("torch-include-%s-%s-%s", p.Version, arch, p.SHA256[:16]), wheelTail, torchHeader)
+	platform := strings.TrimSuffix(to.String(), "-"+string(manifests.Linux))
+	return s.wheelHeaders(ctx, p, fmt.Sprintf("torch-include-%s-%s-%s", p.Version, platform, p.SHA256[:16]), wheelTail, torchHeader)
 }
 
 // torchHeader maps an archive member to its place in the entry, "" to skip it.

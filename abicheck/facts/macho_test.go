@@ -21,7 +21,7 @@ func TestMachO(t *testing.T) {
 	newer := machotest.Command{Cmd: 0x32, Body: machotest.Words(1, 15<<16|1<<8, 15<<16, 0)}
 	phone := machotest.Command{Cmd: 0x32, Body: machotest.Words(2, 14<<16, 15<<16, 0)}
 	older := machotest.Command{Cmd: 0x24, Body: machotest.Words(10<<16|15<<8, 11<<16)}
-	signed := machotest.Command{Cmd: 0x1d, Body: machotest.Words(4096, 128)}
+	signed := machotest.Signature()
 	system := machotest.Named(0xc, "/usr/lib/libSystem.B.dylib", 2, 0, 0)
 	initSym := machofile.Symbol{Name: "_PyInit__k", Type: 0x0f, Sect: 1, Value: 16}
 	weak := machofile.Symbol{Name: "__ZNSt1fEv", Type: 0x0f, Sect: 1, Desc: 0x80, Value: 32}

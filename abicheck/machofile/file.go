@@ -63,6 +63,7 @@ type File struct {
 	FuncStarts Span
 	symtab     Span
 	strtab     Span
+	signature  Span
 
 	r      io.ReaderAt
 	size   int64
@@ -216,7 +217,8 @@ func (f *File) command(cmd uint32, b []byte, off int64) error {
 		}
 		f.Rpaths = append(f.Rpaths, s)
 	case lcCodeSignature:
-		f.Signature = f.field(b, 3) > 0
+		f.signature = span(2)
+		f.Signature = f.signature.Size > 0
 	case lcFuncStarts:
 		f.FuncStarts = span(2)
 	case lcVersionMinMac:

@@ -15,7 +15,7 @@ func sample() []byte {
 		{Cmd: 0x32, Body: machotest.Words(1, 14<<16|2<<8, 15<<16, 0)},
 		machotest.Named(0x8000001c, "@loader_path/lib"),
 		machotest.Named(0xc, "/usr/lib/libSystem.B.dylib", 2, 0, 0),
-		{Cmd: 0x1d, Body: machotest.Words(4096, 128)},
+		machotest.Signature(),
 	}, machofile.Symbol{Name: "_PyInit_x", Type: 0x0f, Sect: 1, Value: 16},
 		machofile.Symbol{Name: "_PyModule_Create2", Type: 1, Desc: 0xfe00},
 		machofile.Symbol{Name: "__ZN1fE", Type: 0x0f, Sect: 1, Desc: 0x80, Value: 32})
@@ -39,6 +39,33 @@ func TestFile(t *testing.T) {
 	}
 	if syms[0].Undefined() || !syms[1].Undefined() || syms[1].Library() != 0xfe || !syms[2].WeakDef() || syms[0].WeakDef() {
 		t.Errorf("symbols %+v", syms)
+	}
+}
+
+// TestSignature changes one byte at a time: in what is signed, it breaks the
+// signature; in the signature, it is an error of its own.
+func TestSignature(t *testing.T) {
+	good := sample()
+	verify := func(b []byte) error {
+		f, err := machofile.New(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			return err
+		}
+		return f.VerifySignature()
+	}
+	if err := verify(good); err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(good, []byte{0xfa, 0xde, 0x0c, 0xc0})
+	for _, off := range []int{24, 200, at - 1, at, at + 20, at + 20 + 16, at + 20 + 28, at + 20 + 32, at + 20 + 36, at + 20 + 37, len(good) - 1} {
+		b := bytes.Clone(good)
+		b[off] ^= 0x10
+		if err := verify(b); err == nil {
+			t.Errorf("byte 0x%x changed: no error", off)
+		}
+	}
+	if err := verify(machotest.Dylib(macho.CpuArm64, nil)); err != nil {
+		t.Errorf("without a signature: %v", err)
 	}
 }
 
@@ -66,15 +93,21 @@ func all(r io.ReaderAt, size int64) {
 	slices, err := machofile.Slices(r, size)
 	if err == nil {
 		for _, s := range slices {
-			all(io.NewSectionReader(r, s.Off, s.Size), s.Size)
+			one(io.NewSectionReader(r, s.Off, s.Size), s.Size)
 		}
 		return
 	}
+	one(r, size)
+}
+
+// one reads a file of one architecture; a fat file is none, also inside another.
+func one(r io.ReaderAt, size int64) {
 	f, err := machofile.New(r, size)
 	if err != nil {
 		return
 	}
 	f.Symbols()
+	f.VerifySignature()
 	for i := range f.Segments {
 		for j := range f.Segments[i].Sections {
 			if j < 16 {

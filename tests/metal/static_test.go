@@ -176,14 +176,14 @@ func TestFeaturesScan(t *testing.T) {
 // spaces compiles a shader with device and constant as address spaces, in the
 // C++ that Metal's oldest supported language has.
 func (c *clang) spaces(file string) []string {
-	return []string{"-x", "c++", "-std=c++14", "-fsyntax-only", "-DMSL_ADDRESS_SPACES", "-Wall", "-Wextra", "-Werror",
+	return []string{"-x", "c++", "-std=c++14", "-DMSL_ADDRESS_SPACES", "-Wall", "-Wextra", "-Werror",
 		"-Wno-unknown-attributes", "-Wno-unknown-pragmas", "-Wno-unused-command-line-argument", "-I", "msl", "-I", shaders, file}
 }
 
 func TestAddressSpaces(t *testing.T) {
-	c := needSyntaxOnly(t)
+	c := needClang(t)
 	for _, f := range shaderFiles {
-		mustRun(t, c.command(t, c.spaces(filepath.Join(shaders, f))...))
+		c.mustCheck(t, c.spaces(filepath.Join(shaders, f))...)
 	}
 	// Rules that the compiler must hold for the check to mean anything.
 	for name, body := range map[string]string{
@@ -198,26 +198,27 @@ func TestAddressSpaces(t *testing.T) {
 		if err := os.WriteFile(file, []byte("#include <metal_stdlib>\n"+body+"\n"), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := c.command(t, c.spaces(file)...).CombinedOutput(); err == nil {
+		if out, err := c.check(t, c.spaces(file)...); err == nil {
 			t.Errorf("%s: compiles, expected an error\n%s", name, out)
 		}
 	}
 }
 
-// host compiles Objective-C++ against the declarations in host.
+// host compiles Objective-C++ against the declarations in host and hosttorch.
+// The stand-in of xcrun compiles it against torch's own header instead.
 func host(arc string, file string) []string {
-	return []string{"-x", "objective-c++", "-fsyntax-only", "-fblocks", "-fobjc-runtime=macosx-26.0", arc, "-std=c++17",
+	return []string{"-x", "objective-c++", "-fblocks", "-fobjc-runtime=macosx-26.0", arc, "-std=c++17",
 		"-Wall", "-Wextra", "-Werror", "-Wno-unused-command-line-argument", "-DMETAL_KERNEL", `-DEMBEDDED_METALLIB_HEADER="test_metallib.h"`,
-		"-DEMBEDDED_METALLIB_NAMESPACE=test_metal", "-I", "host", "-I", shaders, file}
+		"-DEMBEDDED_METALLIB_NAMESPACE=test_metal", "-I", "host", "-I", "hosttorch", "-I", shaders, file}
 }
 
 // TestHost compiles the host code, with and without automatic reference
 // counting, and shows that a misspelt selector or torch call would not pass.
 func TestHost(t *testing.T) {
-	c := needSyntaxOnly(t)
+	c := needClang(t)
 	source := filepath.Join(shaders, "edge_ops_metal.mm")
 	for _, arc := range []string{"-fobjc-arc", "-fno-objc-arc"} {
-		mustRun(t, c.command(t, host(arc, source)...))
+		c.mustCheck(t, host(arc, source)...)
 	}
 	b, err := os.ReadFile(source)
 	if err != nil {
@@ -236,7 +237,7 @@ func TestHost(t *testing.T) {
 		if err := os.WriteFile(bad, []byte(strings.ReplaceAll(string(b), from, to)), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := c.command(t, host("-fno-objc-arc", bad)...).CombinedOutput(); err == nil {
+		if out, err := c.check(t, host("-fno-objc-arc", bad)...); err == nil {
 			t.Errorf("%q for %q compiles, expected an error\n%s", to, from, out)
 		}
 	}

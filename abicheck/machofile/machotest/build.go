@@ -3,6 +3,7 @@
 package machotest
 
 import (
+	"crypto/sha256"
 	"debug/macho"
 	"encoding/binary"
 
@@ -35,8 +36,13 @@ func Named(cmd uint32, name string, head ...uint32) Command {
 	return Command{cmd, body}
 }
 
+// Signature is the command of a code signature. Dylib appends the signature
+// that it announces.
+func Signature() Command { return Command{0x1d, Words(0, 0)} }
+
 // Dylib writes a 64-bit library with the commands and, when there are any
-// symbols, a symbol table: name, type, description.
+// symbols, a symbol table: name, type, description. With the command of
+// Signature among the commands the library is signed without an identity.
 func Dylib(cpu macho.Cpu, cmds []Command, syms ...machofile.Symbol) []byte {
 	strs := []byte{0}
 	var table []byte
@@ -54,10 +60,47 @@ func Dylib(cpu macho.Cpu, cmds []Command, syms ...machofile.Symbol) []byte {
 	cmds = append(cmds, Command{2, Words(at, uint32(len(syms)), at+uint32(len(table)), uint32(len(strs)))})
 	size += 24
 	b := Words(macho.Magic64, uint32(cpu), 0, uint32(macho.TypeDylib), uint32(len(cmds)), uint32(size), 0, 0)
+	signature := 0 // where its offset and size stand
 	for _, c := range cmds {
+		if c.Cmd == Signature().Cmd {
+			signature = len(b) + 8
+		}
 		b = append(append(b, Words(c.Cmd, uint32(8+len(c.Body)))...), c.Body...)
 	}
-	return append(append(b, table...), strs...)
+	b = append(append(b, table...), strs...)
+	if signature == 0 {
+		return b
+	}
+	for len(b)%16 != 0 {
+		b = append(b, 0)
+	}
+	le.PutUint32(b[signature:], uint32(len(b)))
+	le.PutUint32(b[signature+4:], uint32(len(sign(b))))
+	return append(b, sign(b)...)
+}
+
+// sign is an embedded signature over b: a list of one code directory, with the
+// SHA-256 of each page.
+func sign(b []byte) []byte {
+	const page, head = 4096, 44
+	var hashes []byte
+	for at := 0; at < len(b); at += page {
+		h := sha256.Sum256(b[at:min(at+page, len(b))])
+		hashes = append(hashes, h[:]...)
+	}
+	be := func(words ...uint32) (out []byte) {
+		for _, w := range words {
+			out = binary.BigEndian.AppendUint32(out, w)
+		}
+		return out
+	}
+	name := []byte("out.so\x00\x00")
+	first := uint32(head + len(name))
+	length := first + uint32(len(hashes))
+	out := be(0xfade0cc0, 20+length, 1, 0, 20)
+	out = append(out, be(0xfade0c02, length, 0x20400, 2, first, head, 0, uint32(len(hashes)/32), uint32(len(b)))...)
+	out = append(out, 32, 2, 0, 12, 0, 0, 0, 0)
+	return append(append(out, name...), hashes...)
 }
 
 // Fat writes a fat file of the members, page by page.

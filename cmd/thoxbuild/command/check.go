@@ -68,7 +68,8 @@ func (c checker) CheckLibrary(ctx context.Context, v matrix.Variant, lib compile
 
 // options says what a variant promises.
 func options(v matrix.Variant) *abicheck.Options {
-	o := &abicheck.Options{Manylinux: "manylinux_2_28", PythonABI: manifests.Version{Major: 3, Minor: 9}, Compute: v.Compute}
+	o := &abicheck.Options{Manylinux: "manylinux_2_28", PythonABI: manifests.Version{Major: 3, Minor: 9},
+		MacOS: v.Compute.MacOS(), Compute: v.Compute}
 	switch v.Name.Framework {
 	case manifests.Torch:
 		t := v.Name.Version

@@ -25,3 +25,6 @@ __attribute__((objc_root_class))
 @interface NSError : NSObject
 @property(readonly) NSString* localizedDescription;
 @end
+
+// Named by torch's header of its MPS stream; the host code does not use it.
+@class NSDictionary;

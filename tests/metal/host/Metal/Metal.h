@@ -26,6 +26,18 @@ static inline MTLSize MTLSizeMake(NSUInteger width, NSUInteger height, NSUIntege
 @protocol MTLFunction <NSObject>
 @end
 
+// Named by torch's header of its MPS stream; the host code does not use them.
+@protocol MTLCommandQueue <NSObject>
+@end
+
+@protocol MTLSharedEvent <NSObject>
+@end
+
+@protocol MTLCommandBuffer <NSObject>
+@end
+
+typedef void (^MTLCommandBufferHandler)(id<MTLCommandBuffer>);
+
 @protocol MTLLibrary <NSObject>
 - (id<MTLFunction>)newFunctionWithName:(NSString*)name;
 @end
