@@ -79,9 +79,9 @@ func TestTokenOrder(t *testing.T) {
 		{map[string]string{"HF_TOKEN_PATH": other, "HF_HOME": home}, "hf_other"},
 		{map[string]string{"HOME": home}, ""},
 	} {
-		got, _, err := DiscoverToken(t.Context(), "http://127.0.0.1:1", func(k string) string { return tc.env[k] })
-		if err != nil || got.secret != tc.want {
-			t.Errorf("%v: %q, %v", tc.env, got.secret, err)
+		got, err := DiscoverToken(t.Context(), "http://127.0.0.1:1", func(k string) string { return tc.env[k] })
+		if err != nil || got.Token.secret != tc.want {
+			t.Errorf("%v: %q, %v", tc.env, got.Token.secret, err)
 		}
 	}
 }
@@ -105,11 +105,11 @@ func TestOIDC(t *testing.T) {
 	defer s.Close()
 	env := map[string]string{"HF_OIDC_RESOURCE": "kernels/a/b", "HF_TOKEN": "hf_other", "ACTIONS_ID_TOKEN_REQUEST_URL": s.URL + "/actions?x=1", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "runner-secret"}
 	get := func(k string) string { return env[k] }
-	if tok, _, err := DiscoverToken(t.Context(), s.URL, get); err != nil || tok.secret != "hf_short" {
-		t.Errorf("%q, %v", tok.secret, err)
+	if got, err := DiscoverToken(t.Context(), s.URL, get); err != nil || got.Token.secret != "hf_short" {
+		t.Errorf("%q, %v", got.Token.secret, err)
 	}
 	fail = true
-	_, _, err := DiscoverToken(t.Context(), s.URL, get)
+	_, err := DiscoverToken(t.Context(), s.URL, get)
 	if err == nil || strings.Contains(err.Error(), "the-jwt") || strings.Contains(err.Error(), "runner-secret") {
 		t.Errorf("%v", err)
 	}

@@ -47,33 +47,50 @@ func (t Token) scrub(s string) string {
 	return strings.ReplaceAll(s, t.secret, "(token)")
 }
 
+// Discovered is a token and where it came from.
+type Discovered struct {
+	Token  Token
+	Source string
+	// Warning says why a token that ends soon could not be exchanged for a new
+	// one; empty otherwise.
+	Warning string
+}
+
 // DiscoverToken finds the token where huggingface_hub looks, in its order:
 // an OIDC exchange when HF_OIDC_RESOURCE is set (a failure is an error, never
 // a fall through), HF_TOKEN, HUGGING_FACE_HUB_TOKEN, then the file that
-// HF_TOKEN_PATH or HF_HOME names. It returns where the token came from. With
-// none anywhere the token is zero and the error nil.
-func DiscoverToken(ctx context.Context, endpoint string, getenv func(string) string) (Token, string, error) {
+// HF_TOKEN_PATH or HF_HOME names. A token in that file that stored_tokens
+// beside it says ends within a day is exchanged first. With none anywhere the
+// token is zero and the error nil.
+func DiscoverToken(ctx context.Context, endpoint string, getenv func(string) string) (Discovered, error) {
 	if resource := getenv("HF_OIDC_RESOURCE"); resource != "" {
 		t, err := exchangeOIDC(ctx, endpoint, resource, getenv)
-		return t, "OIDC exchange", err
+		return Discovered{Token: t, Source: "OIDC exchange"}, err
 	}
 	for _, name := range []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} {
 		if t := NewToken(getenv(name)); !t.IsZero() {
-			return t, name, nil
+			return Discovered{Token: t, Source: name}, nil
 		}
 	}
 	path := tokenPath(getenv)
 	if path == "" {
-		return Token{}, "", nil
+		return Discovered{}, nil
 	}
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Token{}, "", nil
+		return Discovered{}, nil
 	}
 	if err != nil {
-		return Token{}, "", fmt.Errorf("read the token file: %w", err)
+		return Discovered{}, fmt.Errorf("read the token file: %w", err)
 	}
-	return NewToken(string(b)), path, nil
+	d := Discovered{Token: NewToken(string(b)), Source: path}
+	if d.Token.IsZero() {
+		return d, nil
+	}
+	if d.Token, err = refreshed(ctx, endpoint, path, d.Token, getenv); err != nil {
+		d.Warning = fmt.Sprintf("the token in %s ends soon and was not renewed: %s; 'hf auth login' makes a new one", path, d.Token.scrub(err.Error()))
+	}
+	return d, nil
 }
 
 // DefaultEndpoint is HF_ENDPOINT without its trailing slash, or the public

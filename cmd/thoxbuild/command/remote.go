@@ -17,11 +17,14 @@ func (g *globals) hubClient(ctx context.Context, endpoint string) (*client.Clien
 	if endpoint == "" {
 		endpoint = client.DefaultEndpoint(os.Getenv)
 	}
-	token, _, err := client.DiscoverToken(ctx, endpoint, os.Getenv)
+	found, err := client.DiscoverToken(ctx, endpoint, os.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	return client.New(client.Config{Endpoint: endpoint, Token: token, UserAgent: "thoxbuild/" + version(), Log: g.streams.notef})
+	if found.Warning != "" {
+		g.streams.notef("%s", found.Warning)
+	}
+	return client.New(client.Config{Endpoint: endpoint, Token: found.Token, UserAgent: "thoxbuild/" + version(), Log: g.streams.notef})
 }
 
 // locked finds what a lock file pins for a repository, or its only entry.
