@@ -17,11 +17,20 @@ type Object struct {
 	Unit *Unit
 }
 
-// CheckLink checks the objects of one link, in command-line order, and its
-// output when that exists already: before the link with output empty, so that
-// a leak is found while there is still somebody to blame. Roles are declared
-// here, not inferred.
-func CheckLink(ctx context.Context, objects []Object, output string, o *Options) (*Report, error) {
+// CheckObjects checks the objects of one link, in command-line order, before
+// it happens, so that a leak is found while there is still somebody to blame.
+// Roles are declared here, not inferred.
+func CheckObjects(ctx context.Context, objects []Object, o *Options) (*Report, error) {
+	return checkLink(ctx, objects, "", o)
+}
+
+// CheckLibrary checks what was linked from objects: every function above the
+// baseline must come from a declared unit. The objects are only compared with.
+func CheckLibrary(ctx context.Context, objects []Object, library string, o *Options) (*Report, error) {
+	return checkLink(ctx, objects, library, o)
+}
+
+func checkLink(ctx context.Context, objects []Object, output string, o *Options) (*Report, error) {
 	r := newRun(o)
 	link := &rule.Link{}
 	type opened struct {
@@ -86,6 +95,9 @@ func CheckLink(ctx context.Context, objects []Object, output string, o *Options)
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(r.jobs)
 	for _, x := range all {
+		if output != "" && x.s != link.Output {
+			continue
+		}
 		g.Go(func() error { return r.subject(gctx, x.s, x.format) })
 	}
 	if err := g.Wait(); err != nil {

@@ -51,6 +51,9 @@ func (r *runner) assembleAll(ctx context.Context) {
 				}
 				v.Err = r.assemble(v.Dir, files, vp, metadata)
 			}
+			if v.Err == nil {
+				v.Err = r.storeReport(vp, metadata)
+			}
 			if v.Err != nil {
 				v.Err = fmt.Errorf("assemble %s: %w", vp.name, v.Err)
 				r.errs = append(r.errs, v.Err)
@@ -151,7 +154,7 @@ func (p *Plan) unchanged(dir string, files []packageFile) bool {
 
 // lockOut keeps other processes from assembling into the same folder, and
 // removes what a killed one left half done. The lock lies in the cache:
-// build/ holds nothing but variants.
+// build/ holds variants and the reports about them.
 func (r *runner) lockOut() (unlock func(), err error) {
 	out := r.p.cfg.OutDir
 	if err := os.MkdirAll(out, 0o755); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/thox-ai/thoxbuild/compile/action"
 	"github.com/thox-ai/thoxbuild/matrix"
@@ -67,6 +68,8 @@ type Library struct {
 	Ops string
 	// File is where to read it; it is read-only.
 	File string
+	// Objects are what it was linked from, in order.
+	Objects []Object
 }
 
 // Verdict is what a Checker found.
@@ -100,27 +103,43 @@ func (p *Plan) checkObjects(vp *variantPlan, objects []Object, inputs []input) (
 		return nil, err
 	}
 	return p.addCheck(vp, "objects", string(facts), inputs, func(ctx context.Context, s *stepEnv) (Verdict, error) {
-		with := make([]Object, len(objects))
-		for i, o := range objects {
-			var err error
-			if o.File, err = s.path(o.Path); err != nil {
-				return Verdict{}, err
-			}
-			with[i] = o
+		with, err := s.located(objects)
+		if err != nil {
+			return Verdict{}, err
 		}
 		return p.cfg.Check.CheckObjects(ctx, vp.variant, with)
 	})
 }
 
+// located fills in where the objects are.
+func (s *stepEnv) located(objects []Object) ([]Object, error) {
+	with := slices.Clone(objects)
+	for i := range with {
+		var err error
+		if with[i].File, err = s.path(with[i].Path); err != nil {
+			return nil, err
+		}
+	}
+	return with, nil
+}
+
 // checkLibrary plans the check after a link.
-func (p *Plan) checkLibrary(vp *variantPlan) (*Action, error) {
-	in := []input{{path: "lib.so", from: vp.library, output: libraryOut}}
-	return p.addCheck(vp, "library", vp.ops, in, func(ctx context.Context, s *stepEnv) (Verdict, error) {
+func (p *Plan) checkLibrary(vp *variantPlan, objects []Object, inputs []input) (*Action, error) {
+	facts, err := json.Marshal(Library{Ops: vp.ops, Objects: objects})
+	if err != nil {
+		return nil, err
+	}
+	in := append([]input{{path: "lib.so", from: vp.library, output: libraryOut}}, inputs...)
+	return p.addCheck(vp, "library", string(facts), in, func(ctx context.Context, s *stepEnv) (Verdict, error) {
 		file, err := s.path("lib.so")
 		if err != nil {
 			return Verdict{}, err
 		}
-		return p.cfg.Check.CheckLibrary(ctx, vp.variant, Library{Ops: vp.ops, File: file})
+		with, err := s.located(objects)
+		if err != nil {
+			return Verdict{}, err
+		}
+		return p.cfg.Check.CheckLibrary(ctx, vp.variant, Library{Ops: vp.ops, File: file, Objects: with})
 	})
 }
 

@@ -51,6 +51,7 @@ func (p *Plan) linkVariant(vp *variantPlan, ts *Toolset, us []*unit, objects []*
 			return err
 		}
 		before = []*Action{a}
+		vp.checks = []*Action{a}
 	}
 	args := slices.Clone(ts.Link.Args)
 	args = append(args, "-o", libraryOut)
@@ -74,10 +75,12 @@ func (p *Plan) linkVariant(vp *variantPlan, ts *Toolset, us []*unit, objects []*
 	}
 	vp.last = []*Action{vp.library}
 	if p.cfg.Check != nil {
-		if vp.check, err = p.checkLibrary(vp); err != nil {
+		a, err := p.checkLibrary(vp, parts, inputs)
+		if err != nil {
 			return err
 		}
-		vp.last = append(vp.last, vp.check)
+		vp.checks = append(vp.checks, a)
+		vp.last = append(vp.last, a)
 	}
 	if err := p.readDevices(vp); err != nil {
 		return err

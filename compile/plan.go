@@ -66,10 +66,10 @@ type variantPlan struct {
 	name    string
 	ops     string
 	tools   *Toolset // nil for a variant without compiled code
-	// library is the link, nil for a variant without compiled code; check is
-	// what looks at its result.
+	// library is the link, nil for a variant without compiled code; checks
+	// look at its objects and its result.
 	library *Action
-	check   *Action
+	checks  []*Action
 	// devices is what reads the devices out of a CUDA library; it may be nil.
 	devices *Action
 	// last is what has to end before the folder is assembled.

@@ -12,7 +12,7 @@ var fullVersionRE = regexp.MustCompile(`^[0-9]+(\.[0-9]+){1,3}((a|b|rc|\.dev|\.p
 
 // workspace reads the workspace form.
 func (r *reader) workspace(file string, root *node) *Workspace {
-	w := &Workspace{File: file, ISA: map[string]map[string]ISAUnit{}, positions: r.positions}
+	w := &Workspace{File: file, ISA: map[string]map[string]ISAUnit{}, Dispatch: map[string]Dispatch{}, positions: r.positions}
 	top := r.open(root)
 	const kernelOnly = "this table belongs in a kernel's own build.toml"
 	top.elsewhere = map[string]string{"general": kernelOnly, "torch": kernelOnly, "torch-noarch": kernelOnly, "tvm-ffi": kernelOnly}
@@ -97,7 +97,8 @@ func (r *reader) matrixOverrides(t *tableReader) (m MatrixOverrides) {
 	return m
 }
 
-// kernelOverrides reads [kernel.<name>.isa.<section>].
+// kernelOverrides reads [kernel.<name>.isa.<section>] and
+// [kernel.<name>.dispatch].
 func (r *reader) kernelOverrides(w *Workspace, kernel string, n *node) {
 	t := r.open(n)
 	if t == nil {
@@ -111,14 +112,7 @@ func (r *reader) kernelOverrides(w *Workspace, kernel string, n *node) {
 				continue
 			}
 			u := ISAUnit{Isolate: s.boolean("isolate")}
-			list := s.each("entries", func(sym string, e *node) {
-				if sym == "" || strings.ContainsAny(sym, " \t\n,;\"'") {
-					r.errorf(e, "build/symbol", "", "%s: %q is not a symbol name", e.path, sym)
-				} else if slices.Contains(u.Entries, sym) {
-					r.warnf(e, "build/duplicate", "", "%s: %q is listed twice", e.path, sym)
-				}
-				u.Entries = append(u.Entries, sym)
-			})
+			list := r.symbols(s, "entries", &u.Entries)
 			if list == nil {
 				s.missing("entries", "list the symbols that the dispatcher calls")
 			} else if list.list != nil && len(list.list) == 0 {
@@ -131,7 +125,28 @@ func (r *reader) kernelOverrides(w *Workspace, kernel string, n *node) {
 			w.ISA[kernel][section] = u
 		}
 	}
+	if d := r.open(t.get("dispatch")); d != nil {
+		var x Dispatch
+		guards, dispatchers := r.symbols(d, "guards", &x.Guards), r.symbols(d, "dispatchers", &x.Dispatchers)
+		if guards == nil && dispatchers == nil {
+			d.missing("guards", "or dispatchers: list the symbols that test the CPU")
+		}
+		d.done()
+		w.Dispatch[kernel] = x
+	}
 	t.done()
+}
+
+// symbols reads a list of symbol names into to.
+func (r *reader) symbols(t *tableReader, key string, to *[]string) *node {
+	return t.each(key, func(sym string, e *node) {
+		if sym == "" || strings.ContainsAny(sym, " \t\n,;\"'") {
+			r.errorf(e, "build/symbol", "", "%s: %q is not a symbol name", e.path, sym)
+		} else if slices.Contains(*to, sym) {
+			r.warnf(e, "build/duplicate", "", "%s: %q is listed twice", e.path, sym)
+		}
+		*to = append(*to, sym)
+	})
 }
 
 // checkMembers compares a workspace with the kernels that it names.
@@ -146,14 +161,25 @@ func (w *Workspace) checkMembers(kernels []*Kernel) (ps Problems) {
 		byName[k.General.Name] = k
 		names = append(names, k.General.Name)
 	}
-	for kernel, sections := range w.ISA {
+	unknown := func(kernel string) bool {
 		key := displayPath([]string{"kernel", kernel})
-		k := byName[kernel]
-		if k == nil {
+		if byName[kernel] == nil {
 			ps = append(ps, Problem{Pos: w.Pos(key), Severity: Error, ID: "build/unknown-kernel", Key: key, Hint: didYouMean(kernel, names),
 				Message: fmt.Sprintf("[%s]: no kernel of this workspace has the name %q; expected %s", key, kernel, oneOf(names))})
+			return true
+		}
+		return false
+	}
+	for kernel := range w.Dispatch {
+		if w.ISA[kernel] == nil {
+			unknown(kernel)
+		}
+	}
+	for kernel, sections := range w.ISA {
+		if unknown(kernel) {
 			continue
 		}
+		k := byName[kernel]
 		for section := range sections {
 			key := displayPath([]string{"kernel", kernel, "isa", section})
 			var cpu []string

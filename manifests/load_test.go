@@ -116,10 +116,11 @@ func TestWorkspaceMembers(t *testing.T) {
 	if _, err := Load(tree(t, files)); err == nil || !strings.Contains(err.Error(), "is a workspace; expected a kernel") {
 		t.Errorf("a workspace in itself: %v", err)
 	}
-	files["build.toml"] = "[workspace]\nkernels = [\"k/a\"]\n[kernel.a-b.isa.avy]\nentries = [\"x\"]\n[kernel.ab.isa.avx]\nentries = [\"x\"]\n"
+	files["build.toml"] = "[workspace]\nkernels = [\"k/a\"]\n[kernel.a-b.isa.avy]\nentries = [\"x\"]\n[kernel.ab.isa.avx]\nentries = [\"x\"]\n[kernel.abc.dispatch]\nguards = [\"g\"]\n"
 	_, err := Load(tree(t, files))
 	for _, want := range []string{
 		`build.toml:3:1: [kernel.a-b.isa.avy]: kernel "a-b" has no cpu section "avy"; expected avx (did you mean "avx"?)`,
+		`build.toml:7:1: [kernel.abc]: no kernel of this workspace has the name "abc"; expected a-b`,
 		`build.toml:5:1: [kernel.ab]: no kernel of this workspace has the name "ab"; expected a-b (did you mean "a-b"?)`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

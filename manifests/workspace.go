@@ -17,6 +17,8 @@ type Workspace struct {
 	// ISA maps a kernel's name and a section's name to the declaration of an
 	// ISA unit.
 	ISA map[string]map[string]ISAUnit
+	// Dispatch maps a kernel's name to what its code tests the CPU with.
+	Dispatch map[string]Dispatch
 
 	positions map[string]Pos
 }
@@ -62,6 +64,17 @@ type ISAUnit struct {
 	Entries []string
 	// Isolate makes every other symbol of the unit local to it.
 	Isolate bool
+}
+
+// Dispatch names the symbols of a kernel that choose between ISA units, where
+// the check cannot tell by itself.
+type Dispatch struct {
+	// Guards are functions whose result, and data whose value, says what the
+	// CPU can do.
+	Guards []string
+	// Dispatchers are functions that are trusted to test the CPU before they
+	// call a unit.
+	Dispatchers []string
 }
 
 // Pos returns where the value of a dotted key stands in the file.

@@ -79,7 +79,7 @@ func (im *image) refsA64(i int) ref {
 	call := func(c int, name string) {
 		if name != "" {
 			dlsym = dlsym || name == "dlsym"
-			r.guard = r.guard || guardCall(name)
+			r.guard = r.guard || im.asks(name)
 			r.out = r.out || outGuard(name)
 		} else if c >= 0 {
 			r.calls = append(r.calls, c)
@@ -113,7 +113,7 @@ func (im *image) refsA64(i int) ref {
 			continue
 		}
 		if s, ok := im.slots[in.ref]; ok && d.MemRead {
-			if s.name != "" && stateName(s.name) {
+			if s.name != "" && im.holds(s.name) {
 				r.guard = true
 			}
 			r.reads = append(r.reads, s.addr)

@@ -17,7 +17,8 @@ type image struct {
 	slots   map[uint64]slot // pointers that a loader or linker fills: GOT entries
 	imports map[uint64]string
 	// state holds data symbols by name, for the objects that hold CPU features.
-	state []dataSym
+	state  []dataSym
+	guards []string // declared names whose value or result is a CPU test
 	// writable tells whether an address is data that code may change.
 	writable func(addr uint64) bool
 	// branches are where branches of an AArch64 object go, by their address: an
@@ -65,6 +66,8 @@ type function struct {
 	pseudo     bool // no symbol: a gap between functions
 	bad        bool // holds bytes that are no instruction
 	dyn        bool // in the dynamic symbol table
+	guard      bool // declared: its result is a CPU test
+	trusted    bool // declared: it tests the CPU before it calls
 	traits
 }
 

@@ -34,6 +34,11 @@ func checkLibrary(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule
 		return nil, err
 	}
 	c.note(l)
+	missing, err := l.declare(ctx, s, o, l.dataNamed)
+	if err != nil {
+		return nil, err
+	}
+	c.missing(missing)
 	own := s.Role == rule.Linked && s.Link != nil && len(s.Link.Objects) > 0
 	unitBody := map[bodyHash]bool{} // every local function of the ISA units
 	if own {
@@ -58,6 +63,29 @@ func checkLibrary(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule
 	c.exports(l, o, own)
 	c.cover(l, o.Strict)
 	return c.out, nil
+}
+
+// missing notes declared names that nothing here has: misspelt, or of another
+// platform.
+func (c *checker) missing(names []string) {
+	if len(names) > 0 {
+		c.add("ISA-CALL", rule.Note, fmt.Sprintf("declared as guards or dispatchers, but not found here: %s", strings.Join(names, ", ")),
+			"correct the names in build.toml (C++ names are mangled unless extern \"C\"); a name without a symbol cannot be data")
+	}
+}
+
+// dataNamed finds data by its symbol.
+func (l *library) dataNamed(name string) (dataSym, bool) {
+	syms, err := l.f.Symbols()
+	if err != nil {
+		syms = nil
+	}
+	for _, s := range append(syms, l.dyn...) {
+		if s.Name == name && s.Type == elf.STT_OBJECT && !s.Undefined() {
+			return dataSym{name, s.Value, max(s.Size, 4)}, true
+		}
+	}
+	return dataSym{}, false
 }
 
 // at is add with an address.

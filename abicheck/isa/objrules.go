@@ -102,6 +102,9 @@ func checkObject(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.
 			}
 		}
 	}
+	if _, err := m.o.declare(ctx, s, o, m.o.dataNamed); err != nil {
+		return nil, err
+	}
 	c.groups(m, set, unit)
 	c.inits(m, unit)
 	if unit {
@@ -115,6 +118,18 @@ func checkObject(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.
 		}
 	}
 	return c.out, nil
+}
+
+// dataNamed finds data by its symbol.
+func (o *object) dataNamed(name string) (dataSym, bool) {
+	for i := range o.syms {
+		if s := &o.syms[i]; s.Name == name && s.Type != elf.STT_FUNC {
+			if a := o.address(uint32(i)); a != 0 {
+				return dataSym{name, a, max(s.Size, 4)}, true
+			}
+		}
+	}
+	return dataSym{}, false
 }
 
 // inferUnit guesses whether an object was compiled for more than the

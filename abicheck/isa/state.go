@@ -101,6 +101,11 @@ func (w *walker) findState() {
 		}
 	}
 	tells := map[int]bool{} // functions whose result or output is a CPU test
+	for i := range im.fns {
+		if im.fns[i].guard || im.fns[i].trusted {
+			tells[i] = true
+		}
+	}
 	for range maxRounds {
 		known, told := len(w.d), len(tells)
 		w.gather(tells)
@@ -189,7 +194,7 @@ func (im *image) refs(i int) ref {
 				continue
 			}
 			if c, name := im.resolve(to); name != "" {
-				r.guard = r.guard || guardCall(name)
+				r.guard = r.guard || im.asks(name)
 			} else if c >= 0 {
 				r.calls = append(r.calls, c)
 			}
@@ -201,14 +206,14 @@ func (im *image) refs(i int) ref {
 		}
 		if in.Flow != x86.FlowNext {
 			if c, name := im.through(to); name != "" {
-				r.guard = r.guard || guardCall(name)
+				r.guard = r.guard || im.asks(name)
 			} else if c >= 0 {
 				r.calls = append(r.calls, c)
 			}
 			continue
 		}
 		if s, ok := im.slots[to]; ok {
-			if s.name != "" && stateName(s.name) {
+			if s.name != "" && im.holds(s.name) {
 				r.guard = true
 			}
 			r.reads = append(r.reads, s.addr)

@@ -35,7 +35,7 @@ func (x *explorer) loadedA64(in *insn, n int, st *state) bool {
 			}
 		}
 		if s, ok := x.w.im.slots[at]; ok {
-			return s.name != "" && stateName(s.name) || s.addr != 0 && x.w.d.has(s.addr)
+			return s.name != "" && x.w.im.holds(s.name) || s.addr != 0 && x.w.d.has(s.addr)
 		}
 	}
 	return d.Base != a64.NoReg && st.regs>>d.Base&1 != 0 || d.Index != a64.NoReg && st.regs>>d.Index&1 != 0

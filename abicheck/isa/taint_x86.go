@@ -36,7 +36,7 @@ func (x *explorer) loaded(in *x86.Inst, v value, st *state, s *summary) (t bool,
 			if s.addr != 0 {
 				val = value{kind: address, n: int64(s.addr)}
 			}
-			return s.name != "" && stateName(s.name) || s.addr != 0 && x.w.d.has(s.addr), val
+			return s.name != "" && x.w.im.holds(s.name) || s.addr != 0 && x.w.d.has(s.addr), val
 		}
 	case stackAddress:
 		if v.n != somewhere {

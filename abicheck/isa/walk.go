@@ -100,6 +100,10 @@ func (w *walker) summary(fn int, ctx uint8, depth int) *summary {
 		return s
 	}
 	f := &w.im.fns[fn]
+	if f.trusted {
+		s.ret = true
+		return s
+	}
 	if w.finding && (ctx == 0 && !w.near[fn] || f.insns > maxSmall && !f.cpuid) {
 		return s
 	}
@@ -426,12 +430,12 @@ func (x *explorer) callSlot(slot uint64, tail bool, st *state, s *summary) {
 }
 
 func (x *explorer) enter(fn int, name string, to uint64, tail bool, st *state, s *summary) {
-	ret, out := name != "" && guardCall(name), name != "" && outGuard(name)
+	ret, out := name != "" && x.w.im.asks(name), name != "" && outGuard(name)
 	if fn >= 0 && fn != x.fn {
 		c := x.w.summary(fn, x.context(st), x.depth+1)
 		x.receive(c, st, s)
 		s.merge(c, x.fn)
-		ret, out = c.ret, c.out
+		ret, out = c.ret || x.w.im.fns[fn].guard, c.out
 	}
 	if ret && outGuard(name) {
 		for _, r := range x.w.abi.args {

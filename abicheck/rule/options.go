@@ -46,6 +46,10 @@ type Options struct {
 	Baseline string
 	// Units are the ISA units that build.toml declares.
 	Units []Unit
+	// Guards are functions whose result, and data whose value, tells what the
+	// CPU can do, besides those that are known; Dispatchers are functions that
+	// test it before they call a unit.
+	Guards, Dispatchers []string
 	// Exports are symbols that the file is meant to export besides PyInit_*.
 	Exports []string
 

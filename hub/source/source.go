@@ -177,7 +177,9 @@ func (f *Folder) Files(ctx context.Context) ([]client.Entry, error) {
 		}
 		name := prefix + filepath.ToSlash(rel)
 		if e.IsDir() {
-			if e.Name() == "__pycache__" {
+			// Folders beside the variants whose names begin with a dot hold what
+			// a build says about them.
+			if e.Name() == "__pycache__" || filepath.Dir(p) == root && strings.HasPrefix(e.Name(), ".") {
 				return fs.SkipDir
 			}
 			return nil

@@ -117,7 +117,7 @@ func (b *bench) plan(ctx context.Context, pick chosen, out string, history *comp
 		Commit: func(sources []string) *manifests.Commit {
 			return compile.GitCommit(ctx, pick.kernel.Dir, sources)
 		},
-		Check: checker{}, Devices: cudaDevices,
+		Check: checker{b.project.Workspace.Dispatch[pick.kernel.General.Name]}, Devices: cudaDevices,
 		Costs: history.Costs(),
 		Tools: func(v matrix.Variant) (*compile.Toolset, error) {
 			r := kitRequest(b.project.Workspace, v)

@@ -16,7 +16,9 @@ import (
 
 // checker plugs abicheck into a build: object rules before the link, facts of
 // the library after it.
-type checker struct{}
+type checker struct {
+	dispatch manifests.Dispatch
+}
 
 var _ compile.Checker = checker{}
 
@@ -25,14 +27,36 @@ const ruleData = "abicheck 2"
 
 // Rules implements compile.Checker. The program's own version is part of it,
 // so a new release checks again.
-func (checker) Rules(v matrix.Variant) string {
-	return fmt.Sprintf("%s %s %s", ruleData, version(), v.Name)
+func (c checker) Rules(v matrix.Variant) string {
+	return fmt.Sprintf("%s %s %s %q", ruleData, version(), v.Name, c.dispatch)
 }
 
 // CheckObjects implements compile.Checker.
 func (c checker) CheckObjects(ctx context.Context, v matrix.Variant, objects []compile.Object) (compile.Verdict, error) {
-	var list []abicheck.Object
+	list, labels := declared(objects)
+	r, err := abicheck.CheckObjects(ctx, list, c.options(v))
+	if err != nil {
+		return compile.Verdict{}, err
+	}
+	return verdict(r, labels)
+}
+
+// CheckLibrary implements compile.Checker.
+func (c checker) CheckLibrary(ctx context.Context, v matrix.Variant, lib compile.Library) (compile.Verdict, error) {
+	list, labels := declared(lib.Objects)
+	r, err := abicheck.CheckLibrary(ctx, list, lib.File, c.options(v))
+	if err != nil {
+		return compile.Verdict{}, err
+	}
+	labels[lib.File] = lib.Ops + ".abi3.so"
+	return verdict(r, labels)
+}
+
+// declared tells abicheck what the builder knows of the objects. The cache
+// names files by digest; people know them by the labels.
+func declared(objects []compile.Object) (list []abicheck.Object, labels map[string]string) {
 	units := map[string]*abicheck.Unit{}
+	labels = map[string]string{}
 	for _, o := range objects {
 		obj := abicheck.Object{Path: o.File}
 		if o.Role == compile.RoleISA {
@@ -44,32 +68,15 @@ func (c checker) CheckObjects(ctx context.Context, v matrix.Variant, objects []c
 			obj.Unit = u
 		}
 		list = append(list, obj)
-	}
-	r, err := abicheck.CheckLink(ctx, list, "", options(v))
-	if err != nil {
-		return compile.Verdict{}, err
-	}
-	// The cache names files by digest; people know them by source.
-	labels := map[string]string{}
-	for _, o := range objects {
 		labels[o.File] = o.Path
 	}
-	return verdict(r, labels)
-}
-
-// CheckLibrary implements compile.Checker.
-func (c checker) CheckLibrary(ctx context.Context, v matrix.Variant, lib compile.Library) (compile.Verdict, error) {
-	r, err := abicheck.CheckLink(ctx, nil, lib.File, options(v))
-	if err != nil {
-		return compile.Verdict{}, err
-	}
-	return verdict(r, map[string]string{lib.File: lib.Ops + ".abi3.so"})
+	return list, labels
 }
 
 // options says what a variant promises.
-func options(v matrix.Variant) *abicheck.Options {
+func (c checker) options(v matrix.Variant) *abicheck.Options {
 	o := &abicheck.Options{Manylinux: "manylinux_2_28", PythonABI: manifests.Version{Major: 3, Minor: 9},
-		MacOS: v.Compute.MacOS(), Compute: v.Compute}
+		MacOS: v.Compute.MacOS(), Compute: v.Compute, Guards: c.dispatch.Guards, Dispatchers: c.dispatch.Dispatchers}
 	switch v.Name.Framework {
 	case manifests.Torch:
 		t := v.Name.Version
@@ -93,9 +100,16 @@ func features(flags []string) []string {
 }
 
 func verdict(r *abicheck.Report, labels map[string]string) (compile.Verdict, error) {
+	var pairs []string
+	for file, l := range labels {
+		pairs = append(pairs, file, l)
+	}
+	names := strings.NewReplacer(pairs...)
 	for i := range r.Findings {
-		if l, ok := labels[r.Findings[i].File]; ok {
-			r.Findings[i].File = l
+		f := &r.Findings[i]
+		f.File, f.Message = names.Replace(f.File), names.Replace(f.Message)
+		for k := range f.Detail {
+			f.Detail[k] = names.Replace(f.Detail[k])
 		}
 	}
 	for i := range r.Files {

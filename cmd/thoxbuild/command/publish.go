@@ -15,8 +15,6 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/thox-ai/thoxbuild/abicheck"
-	"github.com/thox-ai/thoxbuild/abicheck/report"
 	"github.com/thox-ai/thoxbuild/hub/bundle"
 	"github.com/thox-ai/thoxbuild/hub/client"
 	"github.com/thox-ai/thoxbuild/hub/lock"
@@ -84,7 +82,7 @@ Exit status 3 means that a check refused the variants.`,
 					return err
 				}
 			}
-			o.Gates = append(o.Gates, abiGate, signatureGate)
+			o.Gates = append(o.Gates, abiGate(g.streams), signatureGate)
 			o.Progress = publishProgress(g.streams)
 			o.Log = g.streams.notef
 			lockPath := firstOf(lockFile, filepath.Join(p.Workspace.Dir, lock.FileName))
@@ -236,26 +234,6 @@ func gateError(err error) error {
 		return findingsError{err.Error()}
 	}
 	return err
-}
-
-// abiGate refuses a bundle in which abicheck finds an error.
-func abiGate(ctx context.Context, b *bundle.Bundle) error {
-	var paths []string
-	for _, v := range b.Variants {
-		paths = append(paths, v.Dir)
-	}
-	r, err := abicheck.Check(ctx, paths, &abicheck.Options{})
-	if err != nil {
-		return err
-	}
-	if !r.Failed() {
-		return nil
-	}
-	var text bytes.Buffer
-	if err := r.Text(&text, report.TextOptions{}); err != nil {
-		return err
-	}
-	return fmt.Errorf("abicheck found errors\n%s", text.String())
 }
 
 // requiredNames are the required variants that this kernel's own manifest

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/thox-ai/thoxbuild/abicheck"
 	"github.com/thox-ai/thoxbuild/hub/bundle"
 	"github.com/thox-ai/thoxbuild/hub/client"
 	"github.com/thox-ai/thoxbuild/hub/lock"
@@ -110,16 +108,10 @@ func printPush(s *Streams, b *bundle.Bundle, res *oci.Result) error {
 func attachments(ctx context.Context, b *bundle.Bundle, inputs []sign.Input) ([]oci.Attachment, error) {
 	var out []oci.Attachment
 	for _, v := range b.Variants {
-		r, err := abicheck.Check(ctx, []string{v.Dir}, &abicheck.Options{})
+		data, err := abiReport(ctx, b, v)
 		if err != nil {
 			return nil, err
 		}
-		var text bytes.Buffer
-		if err := r.JSON(&text); err != nil {
-			return nil, err
-		}
-		// The report speaks of the variant, not of the machine it lay on.
-		data := bytes.ReplaceAll(text.Bytes(), []byte(v.Dir), []byte(v.Name))
 		out = append(out, oci.Attachment{Variant: v.Name, ArtifactType: oci.ABIReportType, Data: data})
 		statement, err := sign.Provenance(v, inputs)
 		if err != nil {
