@@ -9,11 +9,15 @@ import (
 	"slices"
 	"strings"
 
+	sigstorebundle "github.com/sigstore/sigstore-go/pkg/bundle"
 	"github.com/thox-ai/thoxbuild/hub/bundle"
+	"github.com/thox-ai/thoxbuild/manifests"
 )
 
 // BuildType names what the parameters of a statement mean.
 const BuildType = "https://github.com/thox-ai/thoxbuild/build/v1"
+
+const predicateType = "https://slsa.dev/provenance/v1"
 
 // Input is a file that a build read: a source, the manifest, the toolchain's
 // lock.
@@ -61,7 +65,7 @@ type predicate struct {
 // command that makes them again. It holds no time, so equal builds have equal
 // statements.
 func Provenance(v *bundle.Variant, inputs []Input) ([]byte, error) {
-	s := statement{Type: "https://in-toto.io/Statement/v1", PredicateType: "https://slsa.dev/provenance/v1", Subject: []resource{}}
+	s := statement{Type: "https://in-toto.io/Statement/v1", PredicateType: predicateType, Subject: []resource{}}
 	for _, f := range v.Files {
 		if f.SHA256 == "" {
 			return nil, fmt.Errorf("provenance of %s: %s was not hashed", v.Name, f.Path)
@@ -93,4 +97,49 @@ func Provenance(v *bundle.Variant, inputs []Input) ([]byte, error) {
 		def.Dependencies = append(def.Dependencies, resource{Name: in.Name, Digest: map[string]string{"sha256": in.SHA256}})
 	}
 	return json.Marshal(s)
+}
+
+// CheckProvenance verifies a bundle that holds a signed provenance statement
+// about a variant with this metadata, which lists the digests of all its files.
+// The error wraps ErrUntrusted.
+func (p *Policy) CheckProvenance(repo, variant string, metadata, bundleJSON []byte) error {
+	if len(bundleJSON) == 0 {
+		return fmt.Errorf("%w: it has no signed provenance", ErrUntrusted)
+	}
+	sum := sha256.Sum256(metadata)
+	if _, err := p.CheckStatement(repo, sum[:], bundleJSON); err != nil {
+		return err
+	}
+	if err := StatesBuild(variant, metadata, bundleJSON); err != nil {
+		return fmt.Errorf("%w: %w", ErrUntrusted, err)
+	}
+	return nil
+}
+
+// StatesBuild reports whether a bundle holds a provenance statement about a
+// variant with this metadata at all, whoever signed it. It trusts nothing; it
+// finds statements about an earlier build.
+func StatesBuild(variant string, metadata, bundleJSON []byte) error {
+	b := &sigstorebundle.Bundle{}
+	if err := b.UnmarshalJSON(bundleJSON); err != nil {
+		return fmt.Errorf("the bundle: %w", err)
+	}
+	e := b.GetDsseEnvelope()
+	if e.GetPayloadType() != StatementType {
+		return fmt.Errorf("it holds %q, not a statement (%s)", e.GetPayloadType(), StatementType)
+	}
+	var s statement
+	if err := json.Unmarshal(e.GetPayload(), &s); err != nil {
+		return fmt.Errorf("the statement: %w", err)
+	}
+	def := s.Predicate.BuildDefinition
+	if s.PredicateType != predicateType || def.BuildType != BuildType || def.ExternalParameters["variant"] != variant {
+		return fmt.Errorf("it states %s by %s of %q, not how thoxbuild built %s", s.PredicateType, def.BuildType, def.ExternalParameters["variant"], variant)
+	}
+	sum := sha256.Sum256(metadata)
+	name := path.Join("build", variant, manifests.MetadataFile)
+	if !slices.ContainsFunc(s.Subject, func(r resource) bool { return r.Name == name && r.Digest["sha256"] == hex.EncodeToString(sum[:]) }) {
+		return fmt.Errorf("it is about another build: no subject %s has the digest %x", name, sum)
+	}
+	return nil
 }

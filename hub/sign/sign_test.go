@@ -200,4 +200,31 @@ func TestProvenance(t *testing.T) {
 	if _, err := p.CheckStatement("thox-ai/demo", so[:], signed); !errors.Is(err, ErrUntrusted) {
 		t.Errorf("a file that the statement does not name: %v", err)
 	}
+	meta, err := os.ReadFile(filepath.Join(b.Variants[0].Dir, "metadata.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.CheckProvenance("thox-ai/demo", hubtest.VariantA, meta, signed); err != nil {
+		t.Error(err)
+	}
+	plain, err := WithKey(k).Sign(t.Context(), meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, otherPub := mustKey(t)
+	other, err := KeyPolicy(otherPub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"none":                      p.CheckProvenance("thox-ai/demo", hubtest.VariantA, meta, nil),
+		"of another variant":        p.CheckProvenance("thox-ai/demo", hubtest.VariantB, meta, signed),
+		"of another build":          p.CheckProvenance("thox-ai/demo", hubtest.VariantA, append(meta, ' '), signed),
+		"a signature, no statement": p.CheckProvenance("thox-ai/demo", hubtest.VariantA, meta, plain),
+		"by another key":            other.CheckProvenance("thox-ai/demo", hubtest.VariantA, meta, signed),
+	} {
+		if !errors.Is(err, ErrUntrusted) {
+			t.Errorf("provenance %s: %v", name, err)
+		}
+	}
 }

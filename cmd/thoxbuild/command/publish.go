@@ -27,7 +27,7 @@ import (
 
 func newPublish(g *globals) *cobra.Command {
 	var o publish.Options
-	var kernel, lockFile, jsonPath, repoType, to, mountFrom string
+	var kernel, lockFile, jsonPath, repoType, to, mountFrom, provenanceDir string
 	c := &cobra.Command{
 		Use:   "publish",
 		Short: "Publish the built variants to a Hub or a registry and pin the revision",
@@ -97,10 +97,10 @@ Exit status 3 means that a check refused the variants.`,
 				if err != nil {
 					return err
 				}
-				return publishOCI(ctx, g.streams, o, to, mountFrom, inputs, lockPath, jsonPath)
+				return publishOCI(ctx, g.streams, o, to, mountFrom, provenanceDir, inputs, lockPath, jsonPath)
 			}
-			if mountFrom != "" {
-				return usagef("--mount-from is for registries only")
+			if mountFrom != "" || provenanceDir != "" {
+				return usagef("--mount-from and --provenance are for registries only")
 			}
 			if o.Branch == "" {
 				o.Branch = k.General.Hub.Branch
@@ -119,6 +119,7 @@ Exit status 3 means that a check refused the variants.`,
 	f.StringVar(&o.Repo, "repo", "", "repository, `NAMESPACE/NAME`")
 	f.StringVar(&to, "to", "", "oci://HOST/REPO[:TAG] of a registry, or a Hub's `ADDRESS` (default [publish] to)")
 	f.StringVar(&mountFrom, "mount-from", "", "`REPO` of the same registry that may have the layers already")
+	f.StringVar(&provenanceDir, "provenance", "", "`DIR` of signed provenance to attach in a registry (see 'thoxbuild sign')")
 	f.StringVar(&repoType, "repo-type", "kernel", "kernel or model")
 	f.StringVar(&o.Endpoint, "endpoint", "", "the Hub's address (default $HF_ENDPOINT)")
 	f.StringVar(&o.Dir, "dir", "", "folder of the variants (default build/ beside build.toml)")

@@ -30,7 +30,7 @@ func hubOnly(c *cobra.Command, to string) error {
 }
 
 // publishOCI pushes what has passed the gates to a registry and pins it.
-func publishOCI(ctx context.Context, s *Streams, o publish.Options, to, mountFrom string, inputs []sign.Input, lockPath, jsonPath string) error {
+func publishOCI(ctx context.Context, s *Streams, o publish.Options, to, mountFrom, provenanceDir string, inputs []sign.Input, lockPath, jsonPath string) error {
 	target, err := oci.ParseTarget(to)
 	if err != nil {
 		return usageError{err}
@@ -47,7 +47,7 @@ func publishOCI(ctx context.Context, s *Streams, o publish.Options, to, mountFro
 	if err != nil {
 		return gateError(err)
 	}
-	attached, err := attachments(ctx, b, inputs)
+	attached, err := attachments(ctx, b, inputs, provenanceDir)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func printPush(s *Streams, b *bundle.Bundle, res *oci.Result) error {
 // attachments are the documents about the variants that a registry keeps
 // beside them: the abicheck report of each, how it was built, and its
 // signature if it has one.
-func attachments(ctx context.Context, b *bundle.Bundle, inputs []sign.Input) ([]oci.Attachment, error) {
+func attachments(ctx context.Context, b *bundle.Bundle, inputs []sign.Input, provenanceDir string) ([]oci.Attachment, error) {
 	var out []oci.Attachment
 	for _, v := range b.Variants {
 		data, err := abiReport(ctx, b, v)
@@ -113,11 +113,11 @@ func attachments(ctx context.Context, b *bundle.Bundle, inputs []sign.Input) ([]
 			return nil, err
 		}
 		out = append(out, oci.Attachment{Variant: v.Name, ArtifactType: oci.ABIReportType, Data: data})
-		statement, err := sign.Provenance(v, inputs)
+		built, err := provenance(provenanceDir, v, inputs)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, oci.Attachment{Variant: v.Name, ArtifactType: oci.ProvenanceType, Data: statement})
+		out = append(out, built)
 		sig, err := os.ReadFile(filepath.Join(v.Dir, manifests.SignatureFile))
 		if err == nil {
 			out = append(out, oci.Attachment{Variant: v.Name, ArtifactType: oci.SignatureType, Data: sig})

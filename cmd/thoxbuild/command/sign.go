@@ -95,7 +95,7 @@ GitHub job with 'id-token: write'.`,
 				if err := os.MkdirAll(provenance, 0o755); err != nil {
 					return err
 				}
-				name := filepath.Join(provenance, v.Name+".intoto.sigstore.json")
+				name := provenanceFile(provenance, v.Name)
 				if err := renameio.WriteFile(name, signed, 0o644); err != nil {
 					return err
 				}
@@ -284,8 +284,8 @@ func buildInputs(p *manifests.Project, k *manifests.Kernel) ([]sign.Input, error
 	return out, nil
 }
 
-// trustFlags turn --key and --policy into a check of signatures, or nil.
-func trustFlags(key, policy, repo string) (func(context.Context, string, []byte, []byte) error, error) {
+// trustFlags read the policy of --key or --policy, or nil.
+func trustFlags(key, policy string) (*sign.Policy, error) {
 	switch {
 	case key != "" && policy != "":
 		return nil, usagef("give --key or --policy, not both")
@@ -298,13 +298,13 @@ func trustFlags(key, policy, repo string) (func(context.Context, string, []byte,
 		if err != nil {
 			return nil, usageError{fmt.Errorf("%s: %w", key, err)}
 		}
-		return p.For(repo), nil
+		return p, nil
 	case policy != "":
 		p, err := sign.LoadPolicy(policy)
 		if err != nil {
 			return nil, usageError{err}
 		}
-		return p.For(repo), nil
+		return p, nil
 	}
 	return nil, nil
 }

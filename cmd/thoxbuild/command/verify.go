@@ -17,7 +17,7 @@ import (
 )
 
 func newVerify(g *globals) *cobra.Command {
-	var endpoint, lockFile, kernelsLock, repoType, dir, cache, as, key, policy string
+	var endpoint, lockFile, kernelsLock, repoType, dir, cache, as, key, policy, provenanceFrom string
 	var o verify.Options
 	var again rebuildOptions
 	var asJSON bool
@@ -84,10 +84,19 @@ Exit status 3 means that something differs.`,
 					return usageError{fmt.Errorf("%s: %w", kernelsLock, err)}
 				}
 			}
-			if o.Signature, err = trustFlags(key, policy, lockName(id)); err != nil {
+			trusted, err := trustFlags(key, policy)
+			if err != nil {
 				return err
 			}
 			var src source.Source
+			switch {
+			case trusted == nil && provenanceFrom != "":
+				return usagef("--provenance needs --key or --policy: who is trusted")
+			case trusted != nil && provenanceFrom != "":
+				o.Signature = checkProvenance(trusted, lockName(id), provenanceFrom, func() source.Source { return src })
+			case trusted != nil:
+				o.Signature = trusted.For(lockName(id))
+			}
 			switch {
 			case dir != "":
 				src, err = source.OpenFolder(dir)
@@ -170,6 +179,7 @@ Exit status 3 means that something differs.`,
 	f.StringVar(&again.keep, "keep", "", "with --rebuild, leave the rebuilt variants in `DIR`")
 	f.IntVarP(&again.jobs, "jobs", "j", 0, "with --rebuild, how many actions run at once (default one per processor)")
 	f.DurationVar(&again.timeout, "timeout", 0, "with --rebuild, end a single action after this time (0 = never)")
+	f.StringVar(&provenanceFrom, "provenance", "", "require signed provenance as well: in `DIR`, or 'registry' for what is attached there")
 	f.StringSliceVar(&o.Variants, "variant", nil, "only these variants")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON")
 	return c
