@@ -124,3 +124,26 @@ func cmdCode(err error) int {
 	}
 	return 0
 }
+
+// TestDiskFullLock fills the disk under the publisher's lock file. What was
+// published stays, the message says what is missing, and with more room the
+// same command writes the pin and sends nothing.
+func TestDiskFullLock(t *testing.T) {
+	ns := namespace(t)
+	k := newKillRun(t)
+	k.serve()
+	script := fmt.Sprintf(`mkdir -p %[1]s && mount -t tmpfs -o size=64k tmpfs %[1]s || exit 9
+dd if=/dev/zero of=%[1]s/full bs=4k 2>/dev/null
+%[2]s publish --repo %[3]s --partial --lock %[1]s/thoxbuild.lock; code=$?
+[ $code = 1 ] || { echo "a full disk under the lock: exit code $code" >&2; exit 8; }
+[ ! -s %[1]s/thoxbuild.lock ] || exit 7
+rm %[1]s/full
+%[2]s publish --repo %[3]s --partial --lock %[1]s/thoxbuild.lock --output-json - || exit 6
+%[2]s verify --lock %[1]s/thoxbuild.lock`, filepath.Join(k.dir, "locks"), k.command().Path, killRepo)
+	cmd := k.command()
+	cmd.Path, cmd.Args = "/usr/bin/env", append(append([]string{"env", "unshare"}, ns...), "sh", "-c", script)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "the lock file was not written") || !strings.Contains(string(out), `"status": "no_changes"`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
