@@ -11,60 +11,49 @@
 // rows, and a row still gives the same bits in every batch, at any stride and
 // any alignment.
 
-#include "launch.cuh"
-#include "vec.cuh"
+#include "norm.cuh"
+#include "norm_many.cuh"
 
 namespace thox_edge_ops_cuda {
 namespace {
 
-struct NormParams : NormArgs {
-  float inverse_cols;
-};
-
-constexpr int kMaxSlices = 128;  // beyond, a row is read twice
-
-// The sum of a row's slices, the same in every thread. partial[] holds one sum
-// for each slice.
-__device__ __forceinline__ float slice_sum(const float* partial, int slices) {
-  const int lane = threadIdx.x % 32;
-  float v = lane < slices ? partial[lane] : 0.f;
-  for (int s = lane + 32; s < slices; s += 32) v += partial[s];
-  return lane_sum<32>(v);
-}
-
-// kHeld: slices per warp. kThreads and kBlocks bound the registers.
-template <typename T, int kHeld, bool kAligned, bool kAdd, int kThreads, int kBlocks>
-__global__ void __launch_bounds__(kThreads, resident(kThreads, kBlocks)) norm_kernel(const NormParams p) {
+// kHeld: slices per warp. kOneRow: a block is one row, so that the addresses of
+// the rows are the same in all of its threads and take no registers of each.
+template <typename T, int kHeld, bool kAligned, bool kAdd, bool kOneRow>
+__global__ void __launch_bounds__(512) norm_kernel(const NormParams p) {
+  // Eight vectors of the row and as many of the residual and the weight would
+  // not fit the register file, so the widest rows read these where they are used.
+  constexpr bool kEarly = kHeld < 8;
   constexpr int N = kVec<T>;
   using V = Vec<T, N>;
-  // Eight vectors of the row and as many of the weight would not fit the
-  // register file, so the widest rows read their weight late.
-  constexpr bool kGainHeld = kHeld < 8;
-  const int64_t row = int64_t(blockIdx.x) * blockDim.y + threadIdx.y;
-  const bool live = row < p.rows;
+  const int64_t row = kOneRow ? blockIdx.x : int64_t(blockIdx.x) * blockDim.y + threadIdx.y;
   const int cols = int(p.cols);
-  const int vecs = live ? (cols + N - 1) / N : 0;
+  const int vecs = kOneRow || row < p.rows ? (cols + N - 1) / N : 0;
+  const int warps = blockDim.x / 32, slices = warps * kHeld;
   const T* x = static_cast<const T*>(p.x) + row * p.x_stride;
   T* residual = static_cast<T*>(p.residual) + (kAdd ? row * p.residual_stride : 0);
   T* out = static_cast<T*>(p.out) + row * p.out_stride;
   const T* weight = static_cast<const T*>(p.weight);
+  __shared__ __align__(16) float partial[kMaxSlices];
+  float* const mine = partial + (kOneRow ? 0 : threadIdx.y * partials(slices));
+  for (int s = slices + threadIdx.x; s < partials(slices); s += blockDim.x) mine[s] = 0.f;
 
   begin_dependent_launch();
 
-  V held[kHeld], added[kAdd ? kHeld : 1], gain[kGainHeld ? kHeld : 1];
+  V held[kHeld], added[kAdd && kEarly ? kHeld : 1], gain[kEarly ? kHeld : 1];
 #pragma unroll
   for (int j = 0; j < kHeld; ++j) {
     const int v = threadIdx.x + j * blockDim.x;
     if (v < vecs) held[j] = load<kAligned, N>(x, v * N, cols);
   }
-  if constexpr (kAdd) {
+  if constexpr (kAdd && kEarly) {
 #pragma unroll
     for (int j = 0; j < kHeld; ++j) {
       const int v = threadIdx.x + j * blockDim.x;
       if (v < vecs) added[j] = load<kAligned, N>(static_cast<const T*>(residual), v * N, cols);
     }
   }
-  if constexpr (kGainHeld) {
+  if constexpr (kEarly) {
 #pragma unroll
     for (int j = 0; j < kHeld; ++j) {
       const int v = threadIdx.x + j * blockDim.x;
@@ -79,9 +68,10 @@ __global__ void __launch_bounds__(kThreads, resident(kThreads, kBlocks)) norm_ke
     sum[j] = 0.f;
     if (v < vecs) {
       if constexpr (kAdd) {
+        if constexpr (!kEarly) added[0] = load<kAligned, N>(static_cast<const T*>(residual), v * N, cols);
+        const V& a = added[kEarly ? j : 0];
 #pragma unroll
-        for (int i = 0; i < N; ++i)
-          held[j].v[i] = from_float<T>(to_float(held[j].v[i]) + to_float(added[j].v[i]));
+        for (int i = 0; i < N; ++i) held[j].v[i] = from_float<T>(to_float(held[j].v[i]) + to_float(a.v[i]));
         store<kAligned, N>(residual, v * N, cols, held[j]);
       }
 #pragma unroll
@@ -90,23 +80,16 @@ __global__ void __launch_bounds__(kThreads, resident(kThreads, kBlocks)) norm_ke
     sum[j] = lane_sum<32>(sum[j]);
   }
 
-  // Slice s = j * warps + warp. Up to four slices in one warp need no barrier;
-  // the tree is the one that slice_sum's butterfly makes of them.
   float total;
-  const int warps = blockDim.x / 32;
-  if (kHeld <= 4 && warps == 1) {
+  if (kHeld == 1 && warps == 1) {
     total = sum[0];
-    if constexpr (kHeld == 2) total = sum[0] + sum[1];
-    if constexpr (kHeld == 4) total = (sum[0] + sum[2]) + (sum[1] + sum[3]);
   } else {
-    extern __shared__ float partial[];
-    float* mine = partial + threadIdx.y * warps * kHeld;
     if (threadIdx.x % 32 == 0) {
 #pragma unroll
-      for (int j = 0; j < kHeld; ++j) mine[j * warps + threadIdx.x / 32] = sum[j];
+      for (int j = 0; j < kHeld; ++j) mine[j * warps + threadIdx.x / 32] = sum[j];  // slice j * warps + warp
     }
     __syncthreads();
-    total = slice_sum(mine, warps * kHeld);
+    total = slice_sum(mine, slices);
   }
   const float rstd = rsqrtf(fmaf(total, p.inverse_cols, p.eps));
 
@@ -114,73 +97,12 @@ __global__ void __launch_bounds__(kThreads, resident(kThreads, kBlocks)) norm_ke
   for (int j = 0; j < kHeld; ++j) {
     const int v = threadIdx.x + j * blockDim.x;
     if (v >= vecs) continue;
-    const int g = kGainHeld ? j : 0;
-    if constexpr (!kGainHeld) gain[0] = load<kAligned, N>(weight, v * N, cols);
+    if constexpr (!kEarly) gain[0] = load<kAligned, N>(weight, v * N, cols);
+    const V& g = gain[kEarly ? j : 0];
 #pragma unroll
     for (int i = 0; i < N; ++i)
-      held[j].v[i] = from_float<T>(scale(to_float(held[j].v[i]), rstd, to_float(gain[g].v[i]) + p.weight_offset));
+      held[j].v[i] = from_float<T>(scale(to_float(held[j].v[i]), rstd, to_float(g.v[i]) + p.weight_offset));
     store<kAligned, N>(out, v * N, cols, held[j]);
-  }
-}
-
-// Many rows of up to 16 slices, one slice per warp: a block takes row after
-// row, and the next row's elements are on their way while this row is summed
-// and written. One row ahead with as many blocks as its registers allow beat
-// two and three rows ahead, and no row ahead, on an H200.
-template <typename T, bool kAdd, int kBlocks>
-__global__ void __launch_bounds__(512, resident(512, kBlocks)) norm_rows_kernel(const NormParams p) {
-  constexpr int N = kVec<T>;
-  using V = Vec<T, N>;
-  const int first = threadIdx.x * N;
-  const bool mine = first < int(p.cols);
-  const int warps = blockDim.x / 32;
-  const int64_t step = gridDim.x;
-  int64_t row = blockIdx.x;
-  const T* x = static_cast<const T*>(p.x) + row * p.x_stride + first;
-  T* residual = static_cast<T*>(p.residual) + (kAdd ? row * p.residual_stride + first : 0);
-  T* out = static_cast<T*>(p.out) + row * p.out_stride + first;
-  const int64_t x_step = step * p.x_stride, residual_step = step * p.residual_stride, out_step = step * p.out_stride;
-  __shared__ float partial[2][16];  // a warp may be a row ahead of a slower one, never two
-
-  begin_dependent_launch();
-
-  V gain, held, added, next, next_added;
-  if (mine && row < p.rows) {
-    held = load<true, N>(x, 0, 0);
-    if constexpr (kAdd) added = load<true, N>(static_cast<const T*>(residual), 0, 0);
-    gain = load<true, N>(static_cast<const T*>(p.weight), first, 0);
-  }
-  for (int turn = 0; row < p.rows; row += step, turn ^= 1) {
-    x += x_step;
-    if (mine && row + step < p.rows) {
-      next = load<true, N>(x, 0, 0);
-      if constexpr (kAdd) next_added = load<true, N>(static_cast<const T*>(residual) + residual_step, 0, 0);
-    }
-    float sum = 0.f;
-    if (mine) {
-      if constexpr (kAdd) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) held.v[i] = from_float<T>(to_float(held.v[i]) + to_float(added.v[i]));
-        store<true, N>(residual, 0, 0, held);
-      }
-#pragma unroll
-      for (int i = 0; i < N; ++i) sum = fmaf(to_float(held.v[i]), to_float(held.v[i]), sum);
-    }
-    sum = lane_sum<32>(sum);
-    const int lane = threadIdx.x % 32;
-    if (lane == 0) partial[turn][threadIdx.x / 32] = sum;
-    __syncthreads();
-    const float total = lane_sum<32>(lane < warps ? partial[turn][lane] : 0.f);
-    const float rstd = rsqrtf(fmaf(total, p.inverse_cols, p.eps));
-    if (mine) {
-#pragma unroll
-      for (int i = 0; i < N; ++i)
-        held.v[i] = from_float<T>(scale(to_float(held.v[i]), rstd, to_float(gain.v[i]) + p.weight_offset));
-      store<true, N>(out, 0, 0, held);
-    }
-    out += out_step;
-    held = next;
-    if constexpr (kAdd) residual += residual_step, added = next_added;
   }
 }
 
@@ -210,7 +132,7 @@ __global__ void __launch_bounds__(512) wide_norm_kernel(const NormParams p) {
 #pragma unroll
     for (int i = 0; i < N; ++i) sum = fmaf(to_float(r.v[i]), to_float(r.v[i]), sum);
   }
-  __shared__ float partial[16];
+  __shared__ __align__(16) float partial[16];
   sum = lane_sum<32>(sum);
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = sum;
   __syncthreads();
@@ -226,15 +148,18 @@ __global__ void __launch_bounds__(512) wide_norm_kernel(const NormParams p) {
   }
 }
 
-template <typename T, int kHeld, bool kAligned, bool kAdd, int kThreads, int kBlocks>
+template <typename T, int kHeld, bool kAligned, bool kAdd>
 int launch_norm(const NormParams& p, int slices, void* stream, const Device& device) {
   const int warps = int(div_up(slices, kHeld));
-  // Narrow rows share a block of four warps.
-  const int rows_per_block = warps >= 4 || p.rows == 1 ? 1 : 4 / warps;
-  const dim3 block(warps * 32, rows_per_block);
-  const dim3 grid(unsigned(div_up(p.rows, rows_per_block)));
-  const size_t shared = size_t(rows_per_block) * warps * kHeld * sizeof(float);
-  return launch(norm_kernel<T, kHeld, kAligned, kAdd, kThreads, kBlocks>, grid, block, shared, stream, device, p);
+  if constexpr (kHeld == 1) {
+    if (warps < 4 && p.rows > 1) {  // narrow rows share a block of up to four warps
+      const int rows_per_block = 4 / warps;
+      return launch(norm_kernel<T, kHeld, kAligned, kAdd, false>, dim3(unsigned(div_up(p.rows, rows_per_block))),
+                    dim3(warps * 32, rows_per_block), 0, stream, device, p);
+    }
+  }
+  return launch(norm_kernel<T, kHeld, kAligned, kAdd, true>, dim3(unsigned(p.rows)), dim3(warps * 32), 0, stream,
+                device, p);
 }
 
 template <typename T, bool kAligned, bool kAdd>
@@ -243,32 +168,17 @@ int launch_norm(const NormParams& p, void* stream, const Device& device) {
     return launch(wide_norm_kernel<T, kAligned, kAdd>, dim3(unsigned(p.rows)), dim3(512), 0, stream, device, p);
   }
   const int slices = int(div_up(p.cols, 32 * kVec<T>));
-  // A block for each row costs too much of its start and end where there are
-  // thousands of rows. Three kernels differ in the registers that they may use,
-  // so in the warps that a multiprocessor of 64 Ki registers holds.
   if constexpr (kAligned) {
-    if (slices >= (kAdd ? 8 : 4) && slices <= 16) {
-      const int most = device.threads / 32;
-      const int roomy = (kAdd ? 32 : 48) < most ? (kAdd ? 32 : 48) : most;
-      // Blocks of an odd size leave more of the machine idle than fewer registers cost.
-      const bool tight = !kAdd && (roomy - roomy / slices * slices) * 8 > roomy;
-      const int64_t resident = int64_t(device.sms) * ((tight ? most : roomy) / slices);
-      if (resident > 0 && p.rows >= 4 * resident) {
-        auto kernel = norm_rows_kernel<T, kAdd, kAdd ? 2 : 3>;
-        if constexpr (!kAdd) {
-          if (tight) kernel = norm_rows_kernel<T, kAdd, 4>;
-        }
-        return launch(kernel, dim3(unsigned(resident)), dim3(slices * 32), 0, stream, device, p);
-      }
-    }
+    int err;
+    if (launch_many<T, kAdd>(p, slices, stream, device, &err)) return err;
   }
   // One slice per warp as long as a block has warps for them: on an H200 that
   // beats fewer warps with more slices each at every size, because the phases
   // of many small blocks overlap.
-  if (slices <= 16) return launch_norm<T, 1, kAligned, kAdd, 512, 4>(p, slices, stream, device);
-  if (slices <= 32) return launch_norm<T, 2, kAligned, kAdd, 512, 2>(p, slices, stream, device);
-  if (slices <= 64) return launch_norm<T, 4, kAligned, kAdd, 512, 1>(p, slices, stream, device);
-  return launch_norm<T, 8, kAligned, kAdd, 512, 1>(p, slices, stream, device);
+  if (slices <= 16) return launch_norm<T, 1, kAligned, kAdd>(p, slices, stream, device);
+  if (slices <= 32) return launch_norm<T, 2, kAligned, kAdd>(p, slices, stream, device);
+  if (slices <= 64) return launch_norm<T, 4, kAligned, kAdd>(p, slices, stream, device);
+  return launch_norm<T, 8, kAligned, kAdd>(p, slices, stream, device);
 }
 
 template <typename T>

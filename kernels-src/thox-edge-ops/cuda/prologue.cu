@@ -136,22 +136,12 @@ __global__ void __launch_bounds__(kPairedThreads, resident(kPairedThreads, 16)) 
 
   begin_dependent_launch();
 
-  float ga[N], gb[N];
-  bool ready = false;
+  const V ga = load<true, N>(weight, first, 0), gb = load<true, N>(weight, second, 0);
   for (int64_t token = blockIdx.y; token < r.tokens; token += gridDim.y) {
     const int64_t position = position_of(r, token);
     T* at = row + token * token_stride;
     V a = load<true, N>(static_cast<const T*>(at), 0, 0);
     V b = load<true, N>(static_cast<const T*>(at), kLanes * N, 0);
-    if (!ready) {
-      const V u = load<true, N>(weight, first, 0), v = load<true, N>(weight, second, 0);
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        ga[i] = to_float(u.v[i]) + p.weight_offset;
-        gb[i] = to_float(v.v[i]) + p.weight_offset;
-      }
-      ready = true;
-    }
     const bool inside = uint64_t(position) < uint64_t(r.cache_rows);
     Angles<true, kPairs, C> cos[kSets], sin[kSets];
     if (inside) {
@@ -175,8 +165,8 @@ __global__ void __launch_bounds__(kPairedThreads, resident(kPairedThreads, 16)) 
     const float rstd = rsqrtf(fmaf(sum, p.inverse_dim, p.eps));
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      a.v[i] = from_float<T>(scale(to_float(a.v[i]), rstd, ga[i]));
-      b.v[i] = from_float<T>(scale(to_float(b.v[i]), rstd, gb[i]));
+      a.v[i] = from_float<T>(scale(to_float(a.v[i]), rstd, to_float(ga.v[i]) + p.weight_offset));
+      b.v[i] = from_float<T>(scale(to_float(b.v[i]), rstd, to_float(gb.v[i]) + p.weight_offset));
     }
     if (inside) {
       if constexpr (kInterleaved) {
@@ -266,10 +256,11 @@ __global__ void __launch_bounds__(kThreads) prologue_any_kernel(const ProloguePa
   }
 }
 
-// Blocks along the tokens: enough to fill the machine, few enough that a
-// thread keeps its weights over several tokens.
-unsigned token_blocks(int64_t tokens, int64_t head_blocks, int threads, const Device& device) {
-  int64_t most = div_up(int64_t(device.sms) * (4096 / threads), head_blocks);
+// Blocks along the tokens: enough to fill the machine several times (as many
+// threads for each multiprocessor as was fastest on an H200), few enough that
+// a thread keeps its weights over several tokens.
+unsigned token_blocks(int64_t tokens, int64_t head_blocks, int threads, int per_sm, const Device& device) {
+  int64_t most = div_up(int64_t(device.sms) * (per_sm / threads), head_blocks);
   if (most > 65535) most = 65535;
   return unsigned(tokens < most ? tokens : most);
 }
@@ -282,7 +273,7 @@ int launch_lanes(const PrologueParams& p, void* stream, const Device& device) {
   // At a few tokens small blocks reach more multiprocessors.
   const int threads = work < int64_t(device.sms) * 2048 ? 64 : kThreads;
   const int64_t blocks = div_up(heads, threads / kLanes);
-  const dim3 grid(unsigned(blocks), token_blocks(p.rotary.tokens, blocks, threads, device));
+  const dim3 grid(unsigned(blocks), token_blocks(p.rotary.tokens, blocks, threads, 4096, device));
   auto kernel = inter ? prologue_kernel<T, C, kLanes, true> : prologue_kernel<T, C, kLanes, false>;
   return launch(kernel, grid, dim3(threads), 0, stream, device, p);
 }
@@ -291,7 +282,7 @@ template <typename T, typename C, int kLanes>
 int launch_paired(const PrologueParams& p, void* stream, const Device& device) {
   constexpr int threads = kPairedThreads;
   const int64_t blocks = div_up(p.rotary.q_heads + p.rotary.k_heads, threads / kLanes);
-  const dim3 grid(unsigned(blocks), token_blocks(p.rotary.tokens, blocks, threads, device));
+  const dim3 grid(unsigned(blocks), token_blocks(p.rotary.tokens, blocks, threads, 8192, device));
   auto kernel = p.rotary.interleaved ? paired_prologue_kernel<T, C, kLanes, true>
                                      : paired_prologue_kernel<T, C, kLanes, false>;
   return launch(kernel, grid, dim3(threads), 0, stream, device, p);
@@ -334,7 +325,7 @@ int prologue(const PrologueArgs& args, DType dtype, void* stream) {
   if (vectors) return launch_lanes<T, C, 32>(p, stream, device);
   const int warps = kThreads / 32;
   const int64_t blocks = div_up(r.q_heads + r.k_heads, warps);
-  const dim3 grid(unsigned(blocks), token_blocks(r.tokens, blocks, kThreads, device));
+  const dim3 grid(unsigned(blocks), token_blocks(r.tokens, blocks, kThreads, 4096, device));
   auto kernel = r.interleaved ? prologue_any_kernel<T, C, true> : prologue_any_kernel<T, C, false>;
   return launch(kernel, grid, dim3(kThreads), size_t(warps) * r.head_dim * sizeof(T), stream, device, p);
 }

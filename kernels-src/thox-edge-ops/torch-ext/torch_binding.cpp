@@ -19,7 +19,7 @@
 #endif
 
 #if defined(CUDA_KERNEL)
-#include <ATen/ops/empty.h>
+#include <ATen/cuda/EmptyTensor.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -48,12 +48,18 @@ using at::Tensor;
 // Calls launch(stream) on the tensor's device and turns its error into ours.
 template <class Launch>
 void on_device(const char* op, const Tensor& on, Launch launch) {
-  const c10::cuda::CUDAGuard guard(on.device());
-  const int error = launch(static_cast<void*>(c10::cuda::getCurrentCUDAStream().stream()));
+  const c10::DeviceIndex device = on.get_device();
+  c10::cuda::OptionalCUDAGuard guard;
+  if (device != c10::cuda::current_device()) guard.set_index(device);
+  const int error = launch(static_cast<void*>(c10::cuda::getCurrentCUDAStream(device).stream()));
   TORCH_CHECK(error == 0, op, ": the launch failed: ", cudaGetErrorString(static_cast<cudaError_t>(error)));
 }
 
-Tensor new_empty(at::IntArrayRef sizes, const Tensor& like) { return at::empty(sizes, like.options()); }
+// What at::empty does for a CUDA tensor, without a second trip through the
+// dispatcher.
+Tensor new_empty(at::IntArrayRef sizes, const Tensor& like) {
+  return Tensor(at::detail::empty_cuda(sizes, like.scalar_type(), like.device(), std::nullopt));
+}
 
 #elif defined(METAL_KERNEL)
 

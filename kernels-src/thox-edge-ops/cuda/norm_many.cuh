@@ -1,0 +1,158 @@
+// The norms of hundreds of aligned rows and more, where bandwidth counts.
+#pragma once
+
+#include "norm.cuh"
+
+namespace thox_edge_ops_cuda {
+namespace {
+
+// Many aligned rows of at least four warps each, one row per block. Here it
+// counts how many rows a multiprocessor holds at a time, so sums are made a vector
+// at a time, and the weight is read late, from the first level cache.
+template <typename T, int kHeld, bool kAdd, int kThreads, int kBlocks>
+__global__ void __launch_bounds__(kThreads, resident(kThreads, kBlocks)) norm_many_kernel(const NormParams p) {
+  constexpr int N = kVec<T>;
+  using V = Vec<T, N>;
+  const int64_t row = blockIdx.x;
+  const int cols = int(p.cols);
+  const int vecs = cols / N;
+  const int warps = blockDim.x / 32, slices = warps * kHeld;
+  const T* x = static_cast<const T*>(p.x) + row * p.x_stride;
+  T* residual = static_cast<T*>(p.residual) + (kAdd ? row * p.residual_stride : 0);
+  T* out = static_cast<T*>(p.out) + row * p.out_stride;
+  __shared__ __align__(16) float partial[kMaxSlices];
+  for (int s = slices + threadIdx.x; s < partials(slices); s += blockDim.x) partial[s] = 0.f;
+
+  begin_dependent_launch();
+
+  V held[kHeld];
+  if constexpr (!kAdd) {
+#pragma unroll
+    for (int j = 0; j < kHeld; ++j) {
+      const int v = threadIdx.x + j * blockDim.x;
+      if (v < vecs) held[j] = load<true, N>(x, v * N, cols);
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
+    const int v = threadIdx.x + j * blockDim.x;
+    float sum = 0.f;
+    if (v < vecs) {
+      if constexpr (kAdd) {
+        held[j] = load<true, N>(x, v * N, cols);
+        const V added = load<true, N>(static_cast<const T*>(residual), v * N, cols);
+#pragma unroll
+        for (int i = 0; i < N; ++i) held[j].v[i] = from_float<T>(to_float(held[j].v[i]) + to_float(added.v[i]));
+        store<true, N>(residual, v * N, cols, held[j]);
+      }
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum = fmaf(to_float(held[j].v[i]), to_float(held[j].v[i]), sum);
+    }
+    sum = lane_sum<32>(sum);
+    if (threadIdx.x % 32 == 0) partial[j * warps + threadIdx.x / 32] = sum;
+  }
+  __syncthreads();
+  const float rstd = rsqrtf(fmaf(slice_sum(partial, slices), p.inverse_cols, p.eps));
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
+    const int v = threadIdx.x + j * blockDim.x;
+    if (v >= vecs) continue;
+    const V gain = load<true, N>(static_cast<const T*>(p.weight), v * N, cols);
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      held[j].v[i] = from_float<T>(scale(to_float(held[j].v[i]), rstd, to_float(gain.v[i]) + p.weight_offset));
+    store<true, N>(out, v * N, cols, held[j]);
+  }
+}
+
+// RMSNorm of many rows of up to 16 slices, one slice per warp: a block takes
+// row after row, and the next row's elements are on their way while this row
+// is summed and written. One row ahead with as many blocks as its registers
+// allow beat two and three rows ahead, and no row ahead, on an H200.
+template <typename T, int kBlocks>
+__global__ void __launch_bounds__(512, resident(512, kBlocks)) norm_rows_kernel(const NormParams p) {
+  constexpr int N = kVec<T>;
+  using V = Vec<T, N>;
+  const int first = threadIdx.x * N;
+  const bool mine = first < int(p.cols);
+  const int warps = blockDim.x / 32;
+  const int64_t step = gridDim.x;
+  int64_t row = blockIdx.x;
+  const T* x = static_cast<const T*>(p.x) + row * p.x_stride + first;
+  T* out = static_cast<T*>(p.out) + row * p.out_stride + first;
+  const int64_t x_step = step * p.x_stride, out_step = step * p.out_stride;
+  __shared__ float partial[2][16];  // a warp may be a row ahead of a slower one, never two
+
+  begin_dependent_launch();
+
+  V gain, held, next;
+  if (mine && row < p.rows) {
+    held = load<true, N>(x, 0, 0);
+    gain = load<true, N>(static_cast<const T*>(p.weight), first, 0);
+  }
+  for (int turn = 0; row < p.rows; row += step, turn ^= 1) {
+    x += x_step;
+    if (mine && row + step < p.rows) next = load<true, N>(x, 0, 0);
+    float sum = 0.f;
+    if (mine) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum = fmaf(to_float(held.v[i]), to_float(held.v[i]), sum);
+    }
+    sum = lane_sum<32>(sum);
+    const int lane = threadIdx.x % 32;
+    if (lane == 0) partial[turn][threadIdx.x / 32] = sum;
+    __syncthreads();
+    const float total = lane_sum<32>(lane < warps ? partial[turn][lane] : 0.f);
+    const float rstd = rsqrtf(fmaf(total, p.inverse_cols, p.eps));
+    if (mine) {
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        held.v[i] = from_float<T>(scale(to_float(held.v[i]), rstd, to_float(gain.v[i]) + p.weight_offset));
+      store<true, N>(out, 0, 0, held);
+    }
+    out += out_step;
+    held = next;
+  }
+}
+
+template <typename T, int kHeld, bool kAdd, int kThreads, int kBlocks>
+int launch_many(const NormParams& p, int slices, void* stream, const Device& device) {
+  return launch(norm_many_kernel<T, kHeld, kAdd, kThreads, kBlocks>, dim3(unsigned(p.rows)),
+                dim3(unsigned(div_up(slices, kHeld)) * 32), 0, stream, device, p);
+}
+
+// Hundreds of aligned rows and more: bandwidth counts, not the time of one row.
+// False where launch_norm is as good. The choices are what was fastest on an
+// H200; bounds of registers follow from them.
+template <typename T, bool kAdd>
+bool launch_many(const NormParams& p, int slices, void* stream, const Device& device, int* err) {
+  if (p.rows < 4 * int64_t(device.sms) || slices < 4 || slices > 64) return false;
+  if constexpr (!kAdd) {
+    // With so little to write, reading a row ahead pays.
+    const int most = device.threads / 32;
+    const int roomy = 48 < most ? 48 : most;
+    // Blocks of an odd size leave more of the machine idle than fewer registers cost.
+    const bool tight = (roomy - roomy / slices * slices) * 8 > roomy;
+    const int64_t resident = int64_t(device.sms) * ((tight ? most : roomy) / slices);
+    if (slices <= 12 && p.rows >= 4 * resident) {
+      auto kernel = tight ? norm_rows_kernel<T, 4> : norm_rows_kernel<T, 3>;
+      *err = launch(kernel, dim3(unsigned(resident)), dim3(slices * 32), 0, stream, device, p);
+      return true;
+    }
+  }
+  if (slices <= 12) {
+    *err = launch_many<T, 1, kAdd, 384, kAdd && sizeof(T) == 2 ? 5 : 4>(p, slices, stream, device);
+    return true;
+  }
+  if constexpr (kAdd) {
+    if (slices <= 32) {
+      *err = launch_many<T, 2, kAdd, 512, 3>(p, slices, stream, device);
+      return true;
+    }
+  }
+  *err = launch_many<T, 4, kAdd, 512, 2>(p, slices, stream, device);
+  return true;
+}
+
+}  // namespace
+}  // namespace thox_edge_ops_cuda
