@@ -194,6 +194,29 @@ def liger(config):
     return None
 
 
+def sglang(config, module):
+    """SGLang's kernels through tvm-ffi, their outputs given; bf16 only, an angle table in float32 for RoPE."""
+    op = config["op"]
+    t = inputs(config)
+    if op == "rms_norm":
+        x, w, out, f = t["x"], t["w"], torch.empty_like(t["x"]), module[f"rmsnorm_{t['x'].shape[-1]}"]
+        return Arm("sglang", t, lambda: f(x, w, out, EPS) or out)
+    if op == "fused_add_rms_norm":
+        x, r, w, f = t["x"], t["residual"], t["w"], module["fused_add_rmsnorm"]
+        return Arm("sglang", t, lambda: f(x, r, w, EPS))
+    if op in configs.GATES:
+        x, out = t["x"], t["x"].new_empty(t["x"].shape[0], t["x"].shape[1] // 2)
+        f, act = module["run_activation"], "silu" if op == "silu_and_mul" else "gelu_tanh"
+        return Arm("sglang", t, lambda: f(x, out, act) or out)
+    p, q, k, w, cache, dim = (t[i] for i in ("p", "q", "k", "w", "cache", "dim"))
+    if op == "rotary_embedding":
+        t["float cache"] = angles_of = cache.float()
+        f = module[f"rope_{dim}"]
+        return Arm("sglang", t, lambda: f(q, k, angles_of, p), note="angle table in float32")
+    f = module[f"qknorm_rope_{dim}"]
+    return Arm("sglang", t, lambda: f(q, k, w, w, cache, p, EPS))
+
+
 def native(config):
     """The cheapest call there is: an in-place operator of torch on 16 elements."""
     x = torch.ones(16, device="cuda")

@@ -1,7 +1,7 @@
 """Runs the GPU benchmark and writes its raw samples.
 
     python bench/cuda/run.py --out results.json [--levels public raw graph bandwidth] [--processes 3]
-                             [--vllm LIBRARY] [--liger]
+                             [--vllm LIBRARY] [--liger] [--sglang FOLDER]
 
 public, raw: per trial every arm runs one block of 50 calls, then synchronizes; the wall
 time counts. graph: one replay of 50 captured calls, timed by events. bandwidth: the same
@@ -62,6 +62,8 @@ def contenders_of(config, peers):
         made["F.rms_norm"] = lambda: c.functional(config)
     if peers["liger"] and level in ("public", "graph"):
         made["liger"] = lambda: c.liger(config)
+    if peers["sglang"] and level != "public":
+        made["sglang"] = lambda: c.sglang(config, peers["sglang"])
     if vllm and level != "public":
         made["vllm"] = lambda: c.vllm(config, vllm)
     made["copy" if level == "bandwidth" else "native"] = lambda: (c.copy if level == "bandwidth" else c.native)(config)
@@ -182,7 +184,11 @@ def worker(options):
     if options.vllm:
         torch.ops.load_library(options.vllm)
         vllm = next(getattr(torch.ops, n) for n in ("_C", "_C_stable_libtorch") if hasattr(getattr(torch.ops, n), "rms_norm"))
-    peers = {"ours": conftest.load_kernel("cuda"), "vllm": vllm, "liger": options.liger}
+    peers = {"ours": conftest.load_kernel("cuda"), "vllm": vllm, "liger": options.liger, "sglang": None}
+    if options.sglang:
+        import tvm_ffi
+
+        peers["sglang"] = tvm_ffi.load_module(options.sglang)
     rng = random.Random(options.seed + options.worker)
     order = todo(options)
     rng.shuffle(order)
@@ -208,13 +214,19 @@ def main():
     parser.add_argument("--ops", nargs="*", choices=configs.OPS)
     parser.add_argument("--vllm", help="vLLM's library of operators")
     parser.add_argument("--liger", action="store_true", help="add Liger, which must be importable")
+    parser.add_argument("--sglang", help="sglang/kernels/jit of an unpacked wheel, or the library that sglang.py made of it")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker is not None:
         return worker(options)
+    if options.sglang and pathlib.Path(options.sglang).is_dir():  # once for all processes
+        import sglang
+
+        library = sglang.build(options.sglang)
+        sys.argv[sys.argv.index("--sglang") + 1] = str(library)
     result = {
         "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "options": {k: v for k, v in vars(options).items() if k not in ("out", "vllm", "worker")},
+        "options": {k: v for k, v in vars(options).items() if k not in ("out", "vllm", "sglang", "worker")},
         "runs": [],
     }
     for process in range(options.processes):

@@ -9,7 +9,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cpu"))
 import analysis as a  # noqa: E402
 
-PEERS = ("eager", "compile", "F.rms_norm", "liger", "vllm")
+PEERS = ("eager", "compile", "F.rms_norm", "liger", "vllm", "sglang")
 
 
 def load(*paths):
