@@ -45,8 +45,10 @@ test: lint kernel test-go test-units test-python
 kernel: bin/thoxbuild
 	bin/thoxbuild toolchain fetch --variant 'torch213-cxx11-cpu-*-linux'
 	bin/thoxbuild build --variant "torch213-cxx11-cpu-$$(uname -m)-linux"
-	@# torch's headers for macOS: a script builds for it with a stand-in of Xcode.
+	@# torch's headers for macOS and its hipify: two scripts build with stand-ins of Xcode and hipcc.
 	PATH="$(CURDIR)/tests/metal/xcode:$$PATH" bin/thoxbuild toolchain fetch --variant torch213-metal-aarch64-darwin
+	tests/vendor/setup.sh $(CACHE)/vendor
+	ROCM_PATH=$(CACHE)/vendor/rocm bin/thoxbuild -C $(CACHE)/vendor/relu toolchain fetch --variant torch213-cxx11-rocm72-x86_64-linux
 
 # Go tests: units, scripts, the real Python clients, real peers where they are installed.
 test-go: kernel venv $(HUB110)/.stamp

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/thox-ai/thoxbuild/compile/source"
 	"github.com/thox-ai/thoxbuild/matrix"
 )
 
-// compileDevice plans the action for a .cu or .hip source. One that includes
+// compileDevice plans the action for a .cu, .hip or SYCL source. One that includes
 // no torch header depends on the toolkit and the device list only, so all
 // torch versions share it.
 func (p *Plan) compileDevice(t *tree, v matrix.Variant, ts *Toolset, u *unit, ops string) (*Action, error) {
@@ -55,10 +56,21 @@ func (p *Plan) compileDevice(t *tree, v matrix.Variant, ts *Toolset, u *unit, op
 		args, user = append(args, flags...), clangCUDAFlags(section.CUDAFlags)
 	case HIPCC:
 		args = append(args, "-fPIC")
+		if !u.reads.Torch {
+			args = append(args, "-fvisibility=hidden")
+		}
 		for _, a := range u.archs {
 			args = append(args, "--offload-arch="+a)
 		}
 		user = section.HIPFlags
+	case ICPX:
+		if u.kind != source.CXX {
+			return nil, fmt.Errorf("%s: icpx compiles C++ with SYCL in it, no CUDA", u.src)
+		}
+		if !u.reads.Torch {
+			args = append(args, "-fvisibility=hidden")
+		}
+		user = slices.Concat(section.CxxFlags, section.SYCLFlags)
 	default:
 		return nil, fmt.Errorf("%s: %s does not compile it", u.src, dialect)
 	}
@@ -70,7 +82,13 @@ func (p *Plan) compileDevice(t *tree, v matrix.Variant, ts *Toolset, u *unit, op
 		args = append(args, "-I"+d)
 	}
 	args = append(args, user...)
-	args = append(args, "-c", u.src, "-o", objectOut)
+	src, inputs := u.src, p.inputs(t, u.reads)
+	if u.kind == source.CUDA && dialect == HIPCC {
+		if src, inputs, err = p.hipify(v, ts, u, inputs); err != nil {
+			return nil, err
+		}
+	}
+	args = append(args, "-c", src, "-o", objectOut)
 	return p.add(&Action{
 		Kind:     KindDevice,
 		Label:    fmt.Sprintf("compile %s (%s)", u.src, p.where(v, u)),
@@ -78,7 +96,7 @@ func (p *Plan) compileDevice(t *tree, v matrix.Variant, ts *Toolset, u *unit, op
 		env:      baseEnv(tool.Env),
 		outputs:  []string{objectOut},
 		platform: platformOf(v, tool),
-		inputs:   p.inputs(t, u.reads),
+		inputs:   inputs,
 		missing:  missingNames(u.reads),
 	}, v.Name.String())
 }

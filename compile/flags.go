@@ -29,7 +29,7 @@ func backendDefines(b manifests.Backend) []string {
 	case manifests.CUDA:
 		return []string{"-DCUDA_KERNEL", "-DUSE_CUDA=1"}
 	case manifests.ROCm:
-		return []string{"-DROCM_KERNEL", "-DUSE_ROCM=1"}
+		return []string{"-DROCM_KERNEL", "-DUSE_ROCM=1", "-D__HIP_PLATFORM_AMD__=1"}
 	case manifests.XPU:
 		return []string{"-DXPU_KERNEL", "-DUSE_XPU"}
 	case manifests.Metal:

@@ -34,10 +34,23 @@ func FromKit(k *toolchain.Kit, torch manifests.Version) *Toolset {
 			ts.DeviceHost.Flags = append(ts.DeviceHost.Flags, "-I"+d)
 		}
 	}
+	for dialect, d := range map[DeviceDialect]*toolchain.Device{HIPCC: k.HIP, ICPX: k.SYCL} {
+		if d == nil {
+			continue
+		}
+		ts.Device = &DeviceTool{Tool: Tool{d.Compiler.Args, d.Compiler.Env, map[string]string{string(dialect): d.Compiler.Fingerprint}}, Dialect: dialect}
+		if len(d.Hipify.Args) > 0 {
+			ts.Device.Hipify = &Tool{d.Hipify.Args, d.Hipify.Env, map[string]string{"hipify": d.Hipify.Fingerprint}}
+		}
+		ts.DeviceHost = &Headers{Fingerprints: map[string]string{string(dialect) + "-headers": d.HeadersFingerprint}}
+		for _, dir := range d.Includes {
+			ts.DeviceHost.Flags = append(ts.DeviceHost.Flags, "-I"+dir)
+		}
+	}
 	if m := k.Metal; m != nil {
 		ts.Metal = &MetalTool{Tool: Tool{m.Args, m.Env, map[string]string{"metal": m.Fingerprint}}, Host: ts.CXX}
 	}
-	if k.Platform.OS == manifests.Linux && len(k.Link.Args) > 2 {
+	if k.Platform.OS == manifests.Linux && k.SYCL == nil && len(k.Link.Args) > 2 {
 		emulation := map[manifests.Arch]string{manifests.X86_64: "elf_x86_64", manifests.AArch64: "aarch64linux"}[k.Platform.Arch]
 		ts.Relocate = &Tool{
 			Args: append(append([]string(nil), k.Link.Args[:2]...), "-m", emulation),

@@ -16,6 +16,7 @@ type Kind string
 const (
 	KindCompile Kind = "compile"
 	KindDevice  Kind = "device"
+	KindConvert Kind = "convert" // CUDA sources to HIP
 	KindIsolate Kind = "isolate"
 	KindMetal   Kind = "metal"
 	KindCheck   Kind = "check"

@@ -158,7 +158,7 @@ func (p *Plan) add(a *Action, variant string) (*Action, error) {
 
 // defaultCost is a guess for actions that were never run, in seconds.
 var defaultCost = map[Kind]float64{
-	KindCompile: 6, KindDevice: 20, KindIsolate: 0.05, KindMetal: 5, KindCheck: 0.2, KindLink: 0.5,
+	KindCompile: 6, KindDevice: 20, KindConvert: 1, KindIsolate: 0.05, KindMetal: 5, KindCheck: 0.2, KindLink: 0.5,
 }
 
 // weigh gives each action its cost and the length of the longest chain that

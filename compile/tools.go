@@ -77,6 +77,9 @@ type DeviceTool struct {
 	Dialect DeviceDialect
 	// HostStd is the newest C++ standard that it knows, 17 or 20; 0 means 20.
 	HostStd int
+	// Hipify turns CUDA sources into HIP for HIPCC: it takes file names and
+	// writes each below hip/, a .cu file as .hip.
+	Hipify *Tool
 }
 
 // MetalTool is Xcode's compiler for .metal sources: xcrun with its arguments

@@ -119,8 +119,7 @@ func (u *unit) object() string { return "obj/" + u.section + "/" + u.src + ".o" 
 
 // compileUnit plans the action that compiles a unit under an extension name.
 func (p *Plan) compileUnit(t *tree, v matrix.Variant, ts *Toolset, u *unit, ops string) (*Action, error) {
-	switch u.kind {
-	case source.CUDA, source.HIP:
+	if u.kind == source.CUDA || u.kind == source.HIP || u.kind == source.CXX && u.section != bindingSection && ts.Device != nil && ts.Device.Dialect == ICPX {
 		return p.compileDevice(t, v, ts, u, ops)
 	}
 	tool := ts.CXX

@@ -48,6 +48,9 @@ func TestScripts(t *testing.T) {
 			case "cross": // and those of aarch64
 				headers, err := filepath.Glob(filepath.Join(root, ".cache", "store", "tools", "torch-include-2.13.*-aarch64-[0-9a-f][0-9a-f][0-9a-f]*"))
 				return len(headers) > 0, err
+			case "hipify": // and torch's converter of CUDA sources
+				hipify, err := filepath.Glob(filepath.Join(root, ".cache", "store", "tools", "hipify-2.13.*"))
+				return len(hipify) > 0, err
 			case "mac": // and torch's headers for macOS
 				torch, err := filepath.Glob(filepath.Join(root, ".cache", "store", "tools", "torch-include-2.13.*-aarch64-darwin-*"))
 				return len(torch) > 0, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"runtime"
 
 	"github.com/thox-ai/thoxbuild/manifests"
@@ -39,9 +38,16 @@ func AvailableFrom(ctx context.Context, n matrix.Need, cuda manifests.CUDASource
 	case matrix.XCMetal:
 		return availableXcode(ctx, manifests.Metal)
 	case matrix.HIPCC:
-		return onPath("hipcc", "ROCm variants need an installed ROCm toolkit")
+		return hipcc.available(ctx, n)
 	case matrix.ICPX:
-		return onPath("icpx", "XPU variants need an installed oneAPI compiler")
+		if err := icpx.available(ctx, n); err != nil {
+			return err
+		}
+		if err := findOcloc(); err != nil {
+			e := err.(*Error)
+			return fmt.Errorf("%w; %s", e.Err, e.Hint)
+		}
+		return nil
 	case matrix.NVCC:
 		return availableNVCC(n)
 	case matrix.ClangCUDA:
@@ -82,11 +88,4 @@ func availableXcode(ctx context.Context, b manifests.Backend) error {
 		return fmt.Errorf("%w; %s", e.Err, e.Hint)
 	}
 	return err
-}
-
-func onPath(program, why string) error {
-	if _, err := exec.LookPath(program); err != nil {
-		return fmt.Errorf("%s is not on PATH; %s", program, why)
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package toolchain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/thox-ai/thoxbuild/manifests"
@@ -39,11 +40,18 @@ func Doctor(ctx context.Context, indexURL string, offline bool) []Check {
 		}
 		checks = append(checks, Check{fmt.Sprintf("CUDA %s compiler", v), false, Available(ctx, n)})
 	}
-	for _, t := range []struct {
-		tool matrix.Tool
-		name string
-	}{{matrix.XCRun, "Xcode (macOS)"}, {matrix.XCMetal, "Xcode's Metal toolchain"}, {matrix.HIPCC, "hipcc (ROCm)"}, {matrix.ICPX, "icpx (XPU)"}} {
-		checks = append(checks, Check{t.name, false, Available(ctx, matrix.Need{Tool: t.tool})})
+	checks = append(checks,
+		Check{"Xcode (macOS)", false, Available(ctx, matrix.Need{Tool: matrix.XCRun})},
+		Check{"Xcode's Metal toolchain", false, Available(ctx, matrix.Need{Tool: matrix.XCMetal})})
+	for _, c := range []vendorCompiler{hipcc, icpx} {
+		in, err := c.find(ctx)
+		name := fmt.Sprintf("%s of %s", c.program, c.name)
+		if err == nil {
+			name += " " + in.version.String()
+		} else if e := (*Error)(nil); errors.As(err, &e) {
+			err = fmt.Errorf("%w; %s", e.Err, e.Hint)
+		}
+		checks = append(checks, Check{name, false, err})
 	}
 	return checks
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"strings"
 
 	"github.com/thox-ai/thoxbuild/manifests"
 )
@@ -50,6 +51,9 @@ type Kit struct {
 	TorchIncludes []string
 	// CUDA compiles device code; nil for a request without CUDA.
 	CUDA *CUDA
+	// HIP and SYCL compile device code with an installed compiler; nil for a
+	// request without ROCm or XPU.
+	HIP, SYCL *Device
 	// Metal is the beginning of a command of Xcode's Metal tools (add "metal"
 	// or "metallib" and their arguments); nil for a request without Metal.
 	Metal *Tool
@@ -141,7 +145,28 @@ func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
 		}
 		runtime = kit.CUDA.runtime
 	}
-	kit.Link = linker(zig, cxx, stubs, runtime, env, r)
+	parts := hostParts{zig, cxx, overlay, glibc}
+	var more []string
+	if libs := vendorLibraries(r.Compute.Backend); libs != nil {
+		dir, err := s.vendorStubs(ctx, zig, triple, r.Compute.Backend)
+		if err != nil {
+			return nil, err
+		}
+		for _, lib := range libs {
+			more = append(more, dir+"/"+lib)
+		}
+	}
+	if r.Compute.Backend == manifests.ROCm {
+		if kit.HIP, runtime, err = s.hip(ctx, r, parts); err != nil {
+			return nil, err
+		}
+	}
+	kit.Link = linker(zig, cxx, stubs, runtime, env, r, more...)
+	if r.Compute.Backend == manifests.XPU {
+		if kit.SYCL, err = s.sycl(ctx, r, parts, kit); err != nil {
+			return nil, err
+		}
+	}
 	if r.Torch.IsZero() {
 		return kit, nil
 	}
@@ -164,7 +189,9 @@ func (k *Kit) addTorch(torch manifests.Version, headers string) {
 	k.TorchCXX = Tool{args, k.CXX.Env, fingerprint("torch-cxx", k.CXX.Fingerprint, path.Base(headers))}
 }
 
-func linker(zig, cxx, stubs, cudart string, env map[string]string, r Request) Linker {
+// linker names torch's libraries, those of more among them, and the device
+// runtime, which may be empty.
+func linker(zig, cxx, stubs, runtime string, env map[string]string, r Request, more ...string) Linker {
 	emulation := map[manifests.Arch]string{manifests.X86_64: "elf_x86_64", manifests.AArch64: "aarch64linux"}[r.Platform.Arch]
 	args := []string{
 		zig + "/zig", "ld.lld", "-m", emulation, "-shared", "--build-id=none", "--gc-sections", "-s",
@@ -180,14 +207,15 @@ func linker(zig, cxx, stubs, cudart string, env map[string]string, r Request) Li
 	for _, lib := range torchLibraries(r.Compute.Backend) {
 		tail = append(tail, stubs+"/torch/"+lib)
 	}
-	tail = append(tail, "--as-needed")
+	tail = append(append(tail, more...), "--as-needed")
 	parts := []string{"link", path.Base(stubs), path.Base(cxx)}
-	if cudart != "" {
+	if runtime != "" {
 		// The runtime itself is linked, not its static archive: torch has the
 		// same library loaded, so a kernel shares the current device, the
 		// errors and the captures of the process with torch, and stays small.
-		tail = append(tail, cudart)
-		parts = append(parts, path.Base(path.Dir(path.Dir(cudart))))
+		tail = append(tail, runtime)
+		entry, _, _ := strings.Cut(strings.TrimPrefix(runtime, VirtualRoot+"/"), "/")
+		parts = append(parts, entry)
 	}
 	tail = append(tail, stubs+"/cxx/libstdc++.so.6", stubs+"/cxx/libgcc_s.so.1",
 		"--exclude-libs", "ALL", cxx+"/lib/libstdc++.a")

@@ -1,0 +1,5 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+static inline int check(cudaError_t e) { return e == cudaSuccess; }
