@@ -96,7 +96,7 @@ from link-time optimisation, or from a rewritten thread-local access.`,
 	ID: "ISA-LOAD", Severity: rule.Error,
 	Title: "code above the baseline runs while the library is loaded",
 	Explain: `The walk starts where a loader calls: DT_INIT, the init and fini arrays, and IFUNC
-resolvers. It follows direct calls and calls through the GOT, and stops at a
+resolvers; in a Mach-O file __mod_init_func and __init_offsets. It follows direct calls and calls through the GOT, and stops at a
 CPU test: a conditional jump whose flags come from cpuid, xgetbv, __cpu_model,
 getauxval and what was stored from them. What it reaches runs on every
 processor that loads the file.
@@ -123,7 +123,8 @@ older processor, whatever the code does.`,
 }, {
 	ID: "ISA-COVER", Severity: rule.Warning,
 	Title: "executable bytes that belong to no known function",
-	Explain: `Functions come from the symbol tables and from unwind information. Hand-written
+	Explain: `Functions come from the symbol tables and from unwind information, in a Mach-O file
+from the linker's list of their starts. Hand-written
 assembly may have neither; its code above the baseline cannot be attributed.
 Bytes that do not decode are data and are not counted as code.`,
 }}

@@ -13,11 +13,11 @@ import (
 // library is a linked file as an image, with its entry points.
 type library struct {
 	image
-	f        *elffile.File
-	dyn      []elffile.Symbol
-	load     []root // what the loader runs
-	exported []root // what other files can call
-	taken    []root // functions whose address lies in data
+	f        *elffile.File    // nil for a Mach-O file
+	dyn      []elffile.Symbol // what is exported or imported
+	load     []root           // what the loader runs
+	exported []root           // what other files can call
+	taken    []root           // functions whose address lies in data
 	free     []func()
 }
 

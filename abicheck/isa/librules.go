@@ -6,7 +6,6 @@ import (
 	"debug/elf"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
@@ -24,12 +23,17 @@ func checkLibrary(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule
 	if err != nil || !ok {
 		return nil, err
 	}
-	c := &checker{s: s, t: t}
 	l, err := openLibrary(s.ELF)
 	if err != nil {
 		return nil, err
 	}
 	defer l.close()
+	return judge(ctx, s, o, t, l)
+}
+
+// judge applies the rules to a linked file of any format.
+func judge(ctx context.Context, s *rule.Subject, o *rule.Options, t target, l *library) ([]rule.Finding, error) {
+	c := &checker{s: s, t: t}
 	if err := l.scan(ctx, &t, false); err != nil {
 		return nil, err
 	}
@@ -286,7 +290,7 @@ func (c *checker) cover(l *library, strict bool) {
 	}
 	for i := range l.fns {
 		f := &l.fns[i]
-		if !f.pseudo || strings.HasPrefix(l.text[f.seg].name, ".plt") {
+		if !f.pseudo || hasPrefix(l.text[f.seg].name, ".plt", "__stub") {
 			continue
 		}
 		outside += f.size
@@ -403,8 +407,11 @@ func (l *library) baselineCaller(w *walker, fn int) (string, bool) {
 
 // note reports ISA-NOTE: what the file tells the loader that it needs.
 func (c *checker) note(l *library) {
+	if l.f == nil || l.machine != machineX86 {
+		return
+	}
 	notes, err := l.f.Notes()
-	if err != nil || l.machine != machineX86 {
+	if err != nil {
 		return
 	}
 	levels := [...]struct {

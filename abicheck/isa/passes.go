@@ -3,6 +3,7 @@ package isa
 import (
 	"context"
 	"debug/elf"
+	"debug/macho"
 
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
 )
@@ -23,6 +24,9 @@ func runObject(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.Fi
 }
 
 func runLibrary(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.Finding, error) {
+	if m := s.MachO; m != nil && (m.Type == macho.TypeDylib || m.Type == macho.TypeBundle || m.Type == macho.TypeExec) {
+		return checkMachO(ctx, s, o)
+	}
 	if s.ELF == nil || s.ELF.Type != elf.ET_DYN && s.ELF.Type != elf.ET_EXEC {
 		return nil, nil
 	}

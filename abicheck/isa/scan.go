@@ -43,6 +43,10 @@ func (im *image) scanOne(f *function, t *target, isaUnit bool) {
 	b := im.code(f)
 	var in x86.Inst
 	for at := 0; at < len(b); {
+		if im.isData(f.addr + uint64(at)) {
+			at++ // clang keeps jump tables of macOS among the code
+			continue
+		}
 		if !in.Decode(b[at:]) {
 			f.bad = true
 			at++

@@ -64,11 +64,14 @@ type File struct {
 	symtab     Span
 	strtab     Span
 	signature  Span
+	indirect   Span
+	dataInCode Span
+	fixups     Span
 
 	r      io.ReaderAt
 	size   int64
 	wide   bool
-	symsFn func() ([]Symbol, error)
+	symsFn func() (symbols, error)
 }
 
 // Span is a part of the file.
@@ -83,8 +86,7 @@ type Segment struct {
 	Sections          []Section
 }
 
-// Section is one section. Type is the low byte of the flags: 9 for pointers
-// to initialisers, 0x16 for offsets of them.
+// Section is one section. The low byte of Flags is its type.
 type Section struct {
 	Name, Segment string
 	Addr, Size    uint64
@@ -93,6 +95,28 @@ type Section struct {
 	NReloc        uint32
 	Flags         uint32
 	Align         uint32
+	// Reserved1 is the first entry of the section in the indirect symbol
+	// table, where its type is one of pointers or stubs.
+	Reserved1 uint32
+}
+
+// Types of sections.
+const (
+	NonLazyPointers = 0x6
+	LazyPointers    = 0x7
+	Stubs           = 0x8
+	InitPointers    = 0x9
+	TermPointers    = 0xa
+	InitOffsets     = 0x16
+)
+
+// Type is what kind of section it is.
+func (s *Section) Type() uint32 { return s.Flags & 0xff }
+
+// Code reports whether the section holds instructions.
+func (s *Section) Code() bool {
+	const pureInstructions, someInstructions = 0x80000000, 0x400
+	return s.Flags&(pureInstructions|someInstructions) != 0
 }
 
 // Load commands that debug/macho has no name for.
@@ -107,10 +131,13 @@ const (
 	lcCodeSignature = 0x1d
 	lcReexport      = 0x8000001f
 	lcLazyLoad      = 0x20
+	lcDysymtab      = 0xb
 	lcVersionMinMac = 0x24
 	lcFuncStarts    = 0x26
+	lcDataInCode    = 0x29
 	lcUpward        = 0x80000023
 	lcBuildVersion  = 0x32
+	lcChainedFixups = 0x80000034
 )
 
 // maxCommands bounds the load commands that are read, far above any real file.
@@ -221,6 +248,12 @@ func (f *File) command(cmd uint32, b []byte, off int64) error {
 		f.Signature = f.signature.Size > 0
 	case lcFuncStarts:
 		f.FuncStarts = span(2)
+	case lcDataInCode:
+		f.dataInCode = span(2)
+	case lcChainedFixups:
+		f.fixups = span(2)
+	case lcDysymtab:
+		f.indirect = Span{uint64(f.field(b, 14)), 4 * uint64(f.field(b, 15))}
 	case lcVersionMinMac:
 		// Kept only where LC_BUILD_VERSION does not say it better.
 		if !f.HasMinOS {
@@ -256,7 +289,7 @@ func (f *File) segment(b []byte, wide bool, off int64) error {
 		sec := Section{Name: cut(sb[:16]), Segment: cut(sb[16:32])}
 		sec.Addr, sec.Size = c.word(), c.word()
 		sec.Off, sec.Align = uint64(c.u32()), c.u32()
-		sec.RelOff, sec.NReloc, sec.Flags = uint64(c.u32()), c.u32(), c.u32()
+		sec.RelOff, sec.NReloc, sec.Flags, sec.Reserved1 = uint64(c.u32()), c.u32(), c.u32(), c.u32()
 		s.Sections = append(s.Sections, sec)
 	}
 	f.Segments = append(f.Segments, s)
@@ -265,12 +298,26 @@ func (f *File) segment(b []byte, wide bool, off int64) error {
 
 // Data reads a section's bytes; one without bytes in the file gives nil.
 func (f *File) Data(s *Section) ([]byte, error) {
-	const zeroFill, gbZeroFill, threadZeroFill = 1, 0xc, 0x12
-	switch s.Flags & 0xff {
-	case zeroFill, gbZeroFill, threadZeroFill:
+	if s.zeroFill() {
 		return nil, nil
 	}
 	return f.span(Span{s.Off, s.Size}, "section "+s.Name)
+}
+
+func (s *Section) zeroFill() bool {
+	const zeroFill, gbZeroFill, threadZeroFill = 1, 0xc, 0x12
+	return s.Type() == zeroFill || s.Type() == gbZeroFill || s.Type() == threadZeroFill
+}
+
+// Reader reads a section's bytes piece by piece.
+func (f *File) Reader(s *Section) (io.Reader, error) {
+	if s.zeroFill() {
+		return io.LimitReader(nil, 0), nil
+	}
+	if err := f.inFile(s.Off, s.Size, "section "+s.Name); err != nil {
+		return nil, err
+	}
+	return io.NewSectionReader(f.r, int64(s.Off), int64(s.Size)), nil
 }
 
 func (f *File) span(s Span, what string) ([]byte, error) {

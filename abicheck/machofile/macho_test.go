@@ -108,6 +108,9 @@ func one(r io.ReaderAt, size int64) {
 	}
 	f.Symbols()
 	f.VerifySignature()
+	f.FunctionStarts()
+	f.DataInCode()
+	f.Pointers()
 	for i := range f.Segments {
 		for j := range f.Segments[i].Sections {
 			if j < 16 {
@@ -122,6 +125,8 @@ func one(r io.ReaderAt, size int64) {
 func FuzzMachO(f *testing.F) {
 	f.Add(sample())
 	f.Add(machotest.Fat(sample(), sample()))
+	f.Add(withPointers(2))
+	f.Add(withPointers(9))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<18 {
 			return
@@ -145,7 +150,7 @@ func (c *counter) ReadAt(b []byte, off int64) (int, error) {
 }
 
 func TestTruncated(t *testing.T) {
-	for _, whole := range [][]byte{sample(), machotest.Fat(sample(), sample())} {
+	for _, whole := range [][]byte{sample(), machotest.Fat(sample(), sample()), withPointers(6)} {
 		for n := range whole {
 			all(bytes.NewReader(whole[:n]), int64(n))
 		}

@@ -19,11 +19,15 @@ type Symbol struct {
 const (
 	nStab, nPext, nType, nExt = 0xe0, 0x10, 0x0e, 0x01
 	nUndef                    = 0x0
+	nSect                     = 0xe
 	nWeakRef, nWeakDef        = 0x40, 0x80
 )
 
 // Undefined reports whether another library has to define the symbol.
 func (s *Symbol) Undefined() bool { return s.Type&nType == nUndef && s.Value == 0 && s.Type&nExt != 0 }
+
+// Defined reports whether the symbol is a place in a section.
+func (s *Symbol) Defined() bool { return s.Type&nType == nSect }
 
 // External reports whether the symbol takes part in linking across files;
 // a private external one does so only until the link.
@@ -44,19 +48,29 @@ func (s *Symbol) WeakRef() bool { return s.Desc&nWeakRef != 0 && s.Type&nType ==
 func (s *Symbol) Library() uint8 { return uint8(s.Desc >> 8) }
 
 // Symbols reads the symbol table.
-func (f *File) Symbols() ([]Symbol, error) { return f.symsFn() }
+func (f *File) Symbols() ([]Symbol, error) {
+	s, err := f.symsFn()
+	return s.list, err
+}
 
-func (f *File) readSymbols() ([]Symbol, error) {
+// symbols is a symbol table, and where each of its entries is in the list, -1
+// for one that was left out.
+type symbols struct {
+	list  []Symbol
+	place []int32
+}
+
+func (f *File) readSymbols() (symbols, error) {
 	if f.symtab.Size == 0 {
-		return nil, nil
+		return symbols{}, nil
 	}
 	data, err := f.span(f.symtab, "symbol table")
 	if err != nil {
-		return nil, err
+		return symbols{}, err
 	}
 	sb, err := f.span(f.strtab, "string table")
 	if err != nil {
-		return nil, err
+		return symbols{}, err
 	}
 	strs := string(sb)
 	entry := 12
@@ -64,10 +78,12 @@ func (f *File) readSymbols() ([]Symbol, error) {
 		entry = 16
 	}
 	syms := make([]Symbol, 0, len(data)/entry)
+	var place []int32
 	for i := 0; i+entry <= len(data); i += entry {
 		b := data[i:]
 		s := Symbol{Type: b[4], Sect: b[5], Desc: f.Order.Uint16(b[6:])}
 		if s.Type&nStab != 0 {
+			place = append(place, -1)
 			continue
 		}
 		if f.wide {
@@ -77,13 +93,14 @@ func (f *File) readSymbols() ([]Symbol, error) {
 		}
 		if at := f.Order.Uint32(b); at != 0 {
 			if uint64(at) >= uint64(len(strs)) {
-				return nil, formatErr(int64(f.symtab.Off)+int64(i), "symbol has its name outside the string table")
+				return symbols{}, formatErr(int64(f.symtab.Off)+int64(i), "symbol has its name outside the string table")
 			}
 			s.Name, _, _ = strings.Cut(strs[at:], "\x00")
 		}
+		place = append(place, int32(len(syms)))
 		syms = append(syms, s)
 	}
-	return syms, nil
+	return symbols{syms, place}, nil
 }
 
 // Arch names the architecture as lipo does.
