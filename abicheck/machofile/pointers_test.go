@@ -55,7 +55,7 @@ func withPointers(format uint16) []byte {
 
 	starts := []byte{0x80, 0x02, 0x10, 0x00} // base+0x100, base+0x110
 	inCode := le.AppendUint16(le.AppendUint16(machotest.Words(0x108), 8), 1)
-	indirect := machotest.Words(1, 0x80000000, 0)
+	indirect := machotest.Words(2, 0x80000000, 0) // counted with the symbols for debuggers
 
 	tables := uint32(2 * page)
 	at := func(n int) uint32 { return tables + uint32(n) }
@@ -74,7 +74,6 @@ func withPointers(format uint16) []byte {
 	got = le.AppendUint64(le.AppendUint64(got, base+page+0x100), 24)
 	got = append(got, machotest.Words(page+0x100, 3, 0, 0, machofile.NonLazyPointers, 0, 0, 0)...)
 
-	blob := slices.Concat(fixups, starts, inCode, indirect)
 	b := machotest.Dylib(macho.CpuArm64, []machotest.Command{
 		segment("__TEXT", base, 0, 5), segment("__DATA", base+page, page, 3, got),
 		{Cmd: 0x80000034, Body: machotest.Words(at(0), uint32(len(fixups)))},
@@ -85,12 +84,8 @@ func withPointers(format uint16) []byte {
 		machofile.Symbol{Name: "_local", Type: 0x0f, Sect: 1, Value: base + 0x100},
 		machofile.Symbol{Name: "_debug", Type: 0x24},
 		machofile.Symbol{Name: "_got", Type: 1})
-	// The indirect entries count all symbols, those for debuggers included.
-	le.PutUint32(indirect, 2)
-	le.PutUint32(indirect[8:], 0)
-	blob = slices.Concat(fixups, starts, inCode, indirect)
 	b = append(b, make([]byte, page-len(b))...)
-	return slices.Concat(b, data, blob)
+	return slices.Concat(b, data, fixups, starts, inCode, indirect)
 }
 
 func TestPointers(t *testing.T) {
