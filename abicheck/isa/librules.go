@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
