@@ -63,9 +63,14 @@ type ref struct {
 // state, in instructions.
 const maxSmall = 1500
 
+// maxTell bounds the functions whose result is taken for a CPU test: one that
+// is larger does more than to ask, and what it returns would make tests of
+// ordinary branches.
+const maxTell = 300
+
 // maxRounds bounds how often the state is looked for again with what was found
 // before.
-const maxRounds = 8
+const maxRounds = 6
 
 // findState computes the dispatch state of an image: named objects, what a
 // function with cpuid touches, and what functions store that depends on it.
@@ -95,34 +100,86 @@ func (w *walker) findState() {
 		}
 	}
 	w.finding = true
+	var fresh stateSet
 	w.store = func(addr, size uint64) {
-		if im.writable(addr) {
-			w.d.add(addr, size)
+		if !im.writable(addr) {
+			return
+		}
+		for i := range min(size, 4096) {
+			if !w.d.has(addr + i) {
+				w.d.add(addr+i, 1)
+				fresh.add(addr+i, 1)
+			}
 		}
 	}
 	tells := map[int]bool{} // functions whose result or output is a CPU test
+	var told []int          // those that turned out to be in this round
 	for i := range im.fns {
 		if im.fns[i].guard || im.fns[i].trusted {
-			tells[i] = true
+			told = append(told, i)
 		}
 	}
+	w.near = w.readers(w.d)
+	for i, guard := range w.index.guard {
+		if guard {
+			w.near[i] = true
+		}
+	}
+	work := maps.Clone(w.near)
 	for range maxRounds {
-		known, told := len(w.d), len(tells)
-		w.gather(tells)
-		w.memo = map[walkKey]*summary{}
-		w.passed()
-		for _, fn := range slices.Sorted(maps.Keys(w.near)) {
-			if s := w.summary(fn, 0, 0); s.ret || s.out || len(s.outs) > 0 {
-				tells[fn] = true
+		for _, fn := range told {
+			tells[fn] = true
+			for _, c := range w.index.callers.of(fn) {
+				work[int(c)] = true
 			}
 		}
-		if len(w.d) == known && len(tells) == told {
+		// What was found of these before may hold no longer, nor what was
+		// found of their callers.
+		maps.Copy(w.near, work)
+		for fn := range maps.Clone(work) {
+			for _, c := range w.index.callers.of(fn) {
+				if w.near[int(c)] {
+					work[int(c)] = true
+				}
+			}
+		}
+		maps.DeleteFunc(w.memo, func(k walkKey, _ *summary) bool { return work[k.fn] })
+		fresh, told = stateSet{}, nil
+		w.passed()
+		for _, fn := range slices.Sorted(maps.Keys(work)) {
+			f := &im.fns[fn]
+			s := w.summary(fn, 0, 0)
+			if (s.ret || s.out || len(s.outs) > 0) && !tells[fn] && (f.insns <= maxTell || f.cpuid) {
+				told = append(told, fn)
+			}
+		}
+		if len(fresh) == 0 && len(told) == 0 {
 			break
 		}
+		work = w.readers(fresh)
 	}
-	w.gather(tells)
 	w.finding, w.store = false, nil
-	w.memo = map[walkKey]*summary{}
+	w.told, w.memo = w.memo, map[walkKey]*summary{}
+}
+
+// readers are the functions that read some of d, or take its address.
+func (w *walker) readers(d stateSet) map[int]bool {
+	out := map[int]bool{}
+	if len(d) == 0 {
+		return out
+	}
+	for i := range w.im.fns {
+		if w.im.fns[i].pseudo {
+			continue
+		}
+		for _, r := range w.index.data.of(i) {
+			if r&refRead != 0 && d.has(uint64(r&refAddr)) {
+				out[i] = true
+				break
+			}
+		}
+	}
+	return out
 }
 
 // passed takes what a function passes by address to one that asks the CPU for
@@ -139,34 +196,9 @@ func (w *walker) passed() {
 		for _, c := range w.index.callers.of(fn) {
 			for _, r := range w.index.data.of(int(c)) {
 				if lea(r) {
-					w.d.add(uint64(r&refAddr), pointee)
+					w.store(uint64(r&refAddr), pointee)
 				}
 			}
-		}
-	}
-}
-
-// gather computes which functions a CPU test may be in.
-func (w *walker) gather(tells map[int]bool) {
-	w.near = map[int]bool{}
-	for i := range w.im.fns {
-		if w.im.fns[i].pseudo {
-			continue
-		}
-		if w.index.guard[i] {
-			w.near[i] = true
-			continue
-		}
-		for _, r := range w.index.data.of(i) {
-			if r&refRead != 0 && w.d.has(uint64(r&refAddr)) {
-				w.near[i] = true
-				break
-			}
-		}
-	}
-	for fn := range tells {
-		for _, c := range w.index.callers.of(fn) {
-			w.near[int(c)] = true
 		}
 	}
 }

@@ -88,10 +88,14 @@ func (x *explorer) stored(v value, size uint64, t bool, val value, st *state, s 
 		x.overwritten(st)
 	}
 	// Where a test decides whether this store happens, its value does too.
-	if t || x.nest > 0 {
+	if t || x.nest > 0 && x.small() {
 		x.deposit(v, size, st, s)
 	}
 }
+
+// small tells that the function is small enough to be about a CPU test as a
+// whole, so that what it stores in an arm of one is an outcome of it.
+func (x *explorer) small() bool { return x.f.insns <= maxTell || x.f.cpuid }
 
 // width is the operand size of in, in bytes, for the forms whose lowest opcode
 // bit tells bytes from words.
@@ -699,7 +703,9 @@ func (x *explorer) spoilX86(in *x86.Inst, pc uint64, st *state, s *summary) {
 		return
 	}
 	v := x.place(in, pc, st)
-	x.deposit(v, 8, st, s)
+	if v.kind == stackAddress || x.small() {
+		x.deposit(v, 8, st, s)
+	}
 	if v.kind == stackAddress && v.n != somewhere {
 		if n, ok := x.slots[int32(v.n)]; ok {
 			st.slotKnown[n] = 0

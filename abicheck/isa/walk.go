@@ -25,6 +25,8 @@ type walker struct {
 	// finding tells that only the state is looked for: results and stores
 	// count, hits do not.
 	finding bool
+	told    map[walkKey]*summary // what that search found
+	reach   []bool               // functions that direct calls lead above the baseline from
 	abi     *convention
 }
 
@@ -86,6 +88,31 @@ func (w *walker) with(fn int, ctx uint8) []hit {
 	return slices.SortedFunc(maps.Values(s.hits), func(a, b hit) int { return cmp.Compare(a.addr, b.addr) })
 }
 
+// leads reports whether direct calls lead from fn to code above the baseline.
+func (w *walker) leads(fn int) bool {
+	if w.reach == nil {
+		w.reach = make([]bool, len(w.im.fns))
+		var work []int32
+		for i := range w.im.fns {
+			if w.im.fns[i].feat != 0 {
+				w.reach[i] = true
+				work = append(work, int32(i))
+			}
+		}
+		for len(work) > 0 {
+			i := work[len(work)-1]
+			work = work[:len(work)-1]
+			for _, c := range w.index.callers.of(int(i)) {
+				if !w.reach[c] {
+					w.reach[c] = true
+					work = append(work, c)
+				}
+			}
+		}
+	}
+	return w.reach[fn]
+}
+
 // maxDepth bounds recursion; deeper code is not followed.
 const maxDepth = 2000
 
@@ -106,6 +133,17 @@ func (w *walker) summary(fn int, ctx uint8, depth int) *summary {
 	}
 	if w.finding && (ctx == 0 && !w.near[fn] || f.insns > maxSmall && !f.cpuid) {
 		return s
+	}
+	if !w.finding && !w.leads(fn) {
+		// Nothing above the baseline lies behind fn. What it tells its callers
+		// is known from the search for the state.
+		if old := w.told[key]; old != nil {
+			s.ret, s.out, s.outs = old.ret, old.out, old.outs
+			return s
+		}
+		if ctx == 0 {
+			return s
+		}
 	}
 	if ctx == 0 && !w.near[fn] {
 		if f.feat != 0 {
