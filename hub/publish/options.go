@@ -106,18 +106,22 @@ type Result struct {
 // Nothing of theirs was overwritten; look at it and publish again.
 var ErrConflict = errors.New("the branch holds changes that this publish did not see")
 
+// OptionError is an option that cannot be meant; nothing was tried.
+type OptionError struct{ error }
+
+// Unwrap returns what is wrong with it.
+func (e OptionError) Unwrap() error { return e.error }
+
 func (o *Options) check() (client.Repo, error) {
 	repo, err := client.ParseRepo(o.RepoType, o.Repo)
+	if err == nil && o.Branch != "" {
+		err = checkBranch(o.Branch)
+	}
+	if err == nil && o.ParentCommit != "" && !client.IsCommit(o.ParentCommit) {
+		err = fmt.Errorf("parent commit %q: expected a full commit id", o.ParentCommit)
+	}
 	if err != nil {
-		return repo, err
-	}
-	if o.Branch != "" {
-		if err := checkBranch(o.Branch); err != nil {
-			return repo, err
-		}
-	}
-	if o.ParentCommit != "" && !client.IsCommit(o.ParentCommit) {
-		return repo, fmt.Errorf("parent commit %q: expected a full commit id", o.ParentCommit)
+		return repo, OptionError{err}
 	}
 	if o.Endpoint == "" {
 		o.Endpoint = client.DefaultEndpoint(os.Getenv)

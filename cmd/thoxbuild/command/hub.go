@@ -6,6 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -101,8 +104,23 @@ func hubToken(g *globals, dir *string) *cobra.Command {
 			return withStore(*dir, func(st *store.Store) error { return st.RemoveToken(args[0], args[1]) })
 		},
 	}
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List the tokens, without their secrets",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return withStore(*dir, func(st *store.Store) error {
+				w := tabwriter.NewWriter(g.streams.Out, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(w, "USER\tNAME\tROLE\tNAMESPACES\tMADE")
+				for _, t := range st.Tokens() {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.User, t.Name, t.Role, firstOf(strings.Join(t.Namespaces, ","), "all"), t.CreatedAt.Format(time.DateOnly))
+				}
+				return w.Flush()
+			})
+		},
+	}
 	c := &cobra.Command{Use: "token", Short: "Manage the Hub's tokens"}
-	c.AddCommand(add, remove)
+	c.AddCommand(add, list, remove)
 	return c
 }
 

@@ -228,11 +228,16 @@ func variantsAt(ctx context.Context, c *client.Client, t client.RepoType, id, re
 	return there, err
 }
 
-// gateError gives what the gates found its exit code; the text lists it.
+// gateError gives what the gates found, or a bad option, its exit code; the
+// text lists it.
 func gateError(err error) error {
 	var problems bundle.Problems
-	if errors.As(err, &problems) {
+	var option publish.OptionError
+	switch {
+	case errors.As(err, &problems):
 		return findingsError{err.Error()}
+	case errors.As(err, &option):
+		return usageError{err}
 	}
 	return err
 }

@@ -157,6 +157,9 @@ Exit status 3 means that something differs.`,
 				return findingsError{fmt.Sprintf("%s: %d problems", r.Source, len(r.Problems))}
 			}
 			said := "what was locked"
+			if o.Lock == nil {
+				said = "what its own digests say"
+			}
 			if again.on {
 				said = "what its sources give"
 			}

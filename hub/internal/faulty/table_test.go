@@ -68,6 +68,8 @@ func TestFaultTable(t *testing.T) {
 		row{"hub pull: TCP cut downward", pullRow(wireFault(false), false)},
 		row{"registry pull: all kinds", pullRow(handlerFault(faulty.Kinds...), true)},
 		row{"registry pull: TCP cut downward", pullRow(wireFault(false), true)},
+		row{"hub publish and pull: lies", lieRow},
+		row{"registry pull: lies", lieRegistryRow},
 	)
 	if docker := dockerRegistry(t); docker != nil {
 		rows = append(rows,
