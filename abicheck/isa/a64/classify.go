@@ -10,7 +10,7 @@ func Classify(w uint32) Feat {
 			return SME
 		}
 	case 2:
-		return SVE
+		return scalable(w)
 	case 8, 9:
 		return immediate(w)
 	case 10, 11:
@@ -23,6 +23,18 @@ func Classify(w uint32) Feat {
 		return vector(w)
 	}
 	return 0
+}
+
+// scalable is the region of SVE, where SME has a few of its own.
+func scalable(w uint32) Feat {
+	switch {
+	case w&0xfffff800 == 0x04bf5800, w&0xffa0f800 == 0x04205800, // rdsvl, addsvl, addspl
+		w&0xff20c210 == 0x25204000,                             // psel
+		w&0xffffe000 == 0x052e8000,                             // revd
+		w&0xff20f800 == 0x4400c000, w&0xff20fc00 == 0x64202400: // sclamp, uclamp, fclamp
+		return SME
+	}
+	return SVE
 }
 
 func immediate(w uint32) Feat {
