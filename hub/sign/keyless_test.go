@@ -18,6 +18,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +30,8 @@ import (
 	"github.com/sigstore/sigstore-go/pkg/root"
 	"github.com/sigstore/sigstore-go/pkg/testing/ca"
 	"github.com/sigstore/sigstore-go/pkg/tlog"
+	"github.com/thox-ai/thoxbuild/hub/bundle"
+	"github.com/thox-ai/thoxbuild/hub/internal/hubtest"
 )
 
 const (
@@ -244,6 +248,41 @@ func TestKeyless(t *testing.T) {
 	}
 	if _, err := bad.Sign(t.Context(), metadata); err == nil || strings.Contains(err.Error(), bad.keyless.Token) {
 		t.Errorf("a token that the authority does not know: %v", err)
+	}
+}
+
+// A provenance statement, signed as a CI job and recorded in the log.
+func TestKeylessProvenance(t *testing.T) {
+	s, srv := newStandIn(t)
+	signer, err := WithoutKey(Keyless{Fulcio: srv.URL, Rekor: srv.URL, Token: s.token, Root: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	hubtest.WriteVariant(t, dir, hubtest.VariantA, 1, hubtest.Sample("a"), nil)
+	b, err := bundle.Read(t.Context(), dir, bundle.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := Provenance(b.Variants[0], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Attest(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta, err := os.ReadFile(filepath.Join(b.Variants[0].Dir, "metadata.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Policy{material: s, Signers: []Allowed{{Issuer: testIssuer, Identity: testIdentity, SourceRepository: testSource}}}
+	if err := p.CheckProvenance("thox-ai/demo", hubtest.VariantA, meta, signed); err != nil || s.entries != 1 {
+		t.Errorf("%d entries in the log, %v", s.entries, err)
+	}
+	p.Signers[0].SourceRepository = "https://github.com/evil/demo"
+	if err := p.CheckProvenance("thox-ai/demo", hubtest.VariantA, meta, signed); !errors.Is(err, ErrUntrusted) {
+		t.Errorf("of another source repository: %v", err)
 	}
 }
 
