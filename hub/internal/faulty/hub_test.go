@@ -142,7 +142,9 @@ func (h *hub) persist(t *testing.T, c *client.Client, m *meter, dir string, o *o
 	var err error
 	for range tries {
 		var r *publish.Result
-		if r, err = publish.Run(t.Context(), publish.Options{Client: c, Repo: repoID, Dir: dir}); err == nil {
+		ctx, end := life(t)
+		r, err = publish.Run(ctx, publish.Options{Client: c, Repo: repoID, Dir: dir})
+		if end(); err == nil {
 			return r
 		}
 		if errors.Is(err, publish.ErrConflict) {

@@ -143,7 +143,9 @@ func pushRow(faults between, newRegistry registryMaker) func(*testing.T, uint64)
 			}
 			var r *oci.Result
 			for try := 0; ; try++ {
-				if r, err = oci.Push(t.Context(), oci.PushOptions{Access: access(m), Target: address(t, addr, repo), Bundle: b, Attachments: attached}); err == nil {
+				ctx, end := life(t)
+				r, err = oci.Push(ctx, oci.PushOptions{Access: access(m), Target: address(t, addr, repo), Bundle: b, Attachments: attached})
+				if end(); err == nil {
 					break
 				}
 				checkTag(t, clean, nil)

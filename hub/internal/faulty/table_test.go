@@ -1,6 +1,7 @@
 package faulty_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -11,7 +12,9 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/thox-ai/thoxbuild/hub/internal/faulty"
 	"github.com/thox-ai/thoxbuild/hub/internal/hubtest"
@@ -55,6 +58,7 @@ func TestFaultTable(t *testing.T) {
 	rows = append(rows,
 		row{"hub publish: TCP cut upward", publishRow(wireFault(true))},
 		row{"hub publish: TCP cut downward", publishRow(wireFault(false))},
+		row{"hub publish: ended at any point", publishRow(ended)},
 		row{"hub publish: race of two", raceRow(2)},
 		row{"hub publish: race of eight", raceRow(8)},
 	)
@@ -64,6 +68,7 @@ func TestFaultTable(t *testing.T) {
 	rows = append(rows,
 		row{"registry push: TCP cut upward", pushRow(wireFault(true), inProcess)},
 		row{"registry push: TCP cut downward", pushRow(wireFault(false), inProcess)},
+		row{"registry push: ended at any point", pushRow(ended, inProcess)},
 		row{"hub pull: all kinds", pullRow(handlerFault(faulty.Kinds...), false)},
 		row{"hub pull: TCP cut downward", pullRow(wireFault(false), false)},
 		row{"registry pull: all kinds", pullRow(handlerFault(faulty.Kinds...), true)},
@@ -76,6 +81,7 @@ func TestFaultTable(t *testing.T) {
 			row{"docker-registry push: all kinds", pushRow(handlerFault(faulty.Kinds...), docker)},
 			row{"docker-registry push: TCP cut upward", pushRow(wireFault(true), docker)},
 			row{"docker-registry push: TCP cut downward", pushRow(wireFault(false), docker)},
+			row{"docker-registry push: ended at any point", pushRow(ended, docker)},
 		)
 	}
 	var mu sync.Mutex
@@ -114,6 +120,44 @@ func TestFaultTable(t *testing.T) {
 // between puts faults between a client and a server: address is where the
 // client then goes, HOST:PORT, faults how many there were so far.
 type between func(t *testing.T, h http.Handler, seed uint64) (address string, faults func() int)
+
+// ended leaves the requests alone and ends the client instead: see life.
+func ended(t *testing.T, h http.Handler, seed uint64) (string, func() int) {
+	r := &reaper{rng: rand.New(rand.NewPCG(seed, 17))}
+	reapers.Store(t.Name(), r)
+	return listen(t, h), func() int { return int(r.n.Load()) }
+}
+
+// reapers are those of the runs that end their client, by test name.
+var reapers sync.Map
+
+type reaper struct {
+	rng *rand.Rand
+	n   atomic.Int64
+}
+
+// life is a context for one attempt of a client. In a run that ends its client
+// it is over after some milliseconds in three of four attempts, as if the
+// process had been killed: all its connections break.
+func life(t *testing.T) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(t.Context())
+	v, ok := reapers.Load(t.Name())
+	if !ok {
+		return ctx, cancel
+	}
+	r := v.(*reaper)
+	if r.rng.IntN(4) == 0 {
+		return ctx, cancel
+	}
+	timer := time.AfterFunc(time.Duration(r.rng.IntN(60))*time.Millisecond, func() {
+		r.n.Add(1)
+		cancel()
+	})
+	return ctx, func() {
+		timer.Stop()
+		cancel()
+	}
+}
 
 func handlerFault(kinds ...faulty.Kind) between {
 	return func(t *testing.T, h http.Handler, seed uint64) (string, func() int) {
