@@ -61,12 +61,13 @@ func buildSuite(t *testing.T, c *clang, metal string, objects []string) (program
 }
 
 // runSuite returns what the suite printed, and its error if a case failed, a
-// trap was hit or it did not end.
-func runSuite(t *testing.T, program string) ([]byte, error) {
+// trap was hit or it did not end. With --first it ends with the first case that
+// fails.
+func runSuite(t *testing.T, program string, args ...string) ([]byte, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program)
+	cmd := exec.CommandContext(ctx, program, args...)
 	// The fibres' stacks are not what the sanitizer's second stack is for.
 	cmd.Env = append(os.Environ(), "ASAN_OPTIONS=detect_stack_use_after_return=0:allow_user_segv_handler=0")
 	return cmd.CombinedOutput()
@@ -95,6 +96,14 @@ func TestShaders(t *testing.T) {
 	}
 	if n, _ := strconv.Atoi(string(m[1])); n < atLeast {
 		t.Errorf("%d cases, expected at least %d", n, atLeast)
+	}
+	for _, op := range []string{"rms_norm", "fused_add_rms_norm", "silu_and_mul", "gelu_tanh_and_mul", "rotary_embedding", "qk_norm_rope"} {
+		line := regexp.MustCompile(`(?m)^threadgroups of ` + op + `: 32 .* 1024$`).Find(out)
+		if line == nil {
+			t.Errorf("%s did not run with 32 to 1024 threads in a threadgroup", op)
+			continue
+		}
+		t.Logf("%s", line)
 	}
 	sanitizer := "without AddressSanitizer (" + strings.Join(c.args, " ") + " cannot link it), pages without access only"
 	if c.sanitizer {

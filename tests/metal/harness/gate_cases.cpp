@@ -24,12 +24,12 @@ std::vector<double> reference(Act act, const Matrix& x) {
   return want;
 }
 
-void gate(Act act, const Matrix& out, const Matrix& x, Order order) {
+void gate(Act act, const Matrix& out, const Matrix& x, Order order, uint32_t threads = 0) {
   GateArgs a{};
   a.out = out.buffer(), a.x = x.buffer();
   a.rows = out.rows(), a.cols = out.cols();
   a.out_stride = out.stride(), a.x_stride = x.stride();
-  run(plan_gate(a, act, x.dtype()), order);
+  run(plan_gate(a, act, x.dtype()), order, threads);
 }
 
 }  // namespace
@@ -55,6 +55,15 @@ void gate_cases() {
       }
       for (Layout layout : {Layout::kWide, Layout::kOdd, Layout::kUnaligned}) {
         for (int64_t cols : {37, 128}) one(5, cols, layout, 3);
+      }
+      for (uint32_t threads : kSizes) {
+        check_case(text("%s %s 2x1000 with %u threads", op, name_of(dtype), threads), [&] {
+          Matrix x(dtype, 2, 2000), out(dtype, 2, 1000);
+          fill(x);
+          gate(act, out, x, Order(turn++ % 3), threads);
+          expect_close(out, reference(act, x), "out");
+          expect_intact(out, "out"), expect_intact(x, "x");
+        });
       }
       // Gates where e^-y, its square or tanh's e^2y leave the range of fp32.
       check_case(text("%s %s extreme gates", op, name_of(dtype)), [&] {

@@ -21,6 +21,7 @@ struct Variation {
   int64_t position_stride = 1;
   Layout layout = Layout::kContiguous;
   Order order = Order::kForward;
+  uint32_t threads = 0;  // as planned
 };
 
 constexpr int64_t kCacheRows = 32;
@@ -55,9 +56,9 @@ struct Inputs {
 };
 
 std::string case_name(const char* op, DType dtype, int64_t tokens, int q_heads, int k_heads, Shape s, const Variation& v) {
-  return text("%s %s %lld tokens %d+%d heads %d/%d %s cache %s int%d stride %lld layout %d", op, name_of(dtype),
+  return text("%s %s %lld tokens %d+%d heads %d/%d %s cache %s int%d stride %lld layout %d threads %u", op, name_of(dtype),
               (long long)tokens, q_heads, k_heads, s.head_dim, s.rotary_dim, v.interleaved ? "pairs" : "halves",
-              v.cache_is_float32 ? "float32" : "own", v.int64 ? 64 : 32, (long long)v.position_stride, int(v.layout));
+              v.cache_is_float32 ? "float32" : "own", v.int64 ? 64 : 32, (long long)v.position_stride, int(v.layout), v.threads);
 }
 
 void rotary_case(DType dtype, int64_t tokens, int q_heads, int k_heads, Shape s, const Variation& v) {
@@ -69,7 +70,7 @@ void rotary_case(DType dtype, int64_t tokens, int q_heads, int k_heads, Shape s,
     rotate_reference(q, q_heads, s.head_dim, in.ids, in.cache, how);
     rotate_reference(k, k_heads, s.head_dim, in.ids, in.cache, how);
     run(plan_rotary(rotary_args({&in.q, q_heads}, {&in.k, k_heads}, in.positions, v.int64, tokens, in.cache, how), dtype),
-        v.order);
+        v.order, v.threads);
     expect_close(in.q, q, "q"), expect_close(in.k, k, "k");
     in.expect_all_intact();
     // Outside the cache, and beyond rotary_dim, nothing changes at all.
@@ -107,7 +108,7 @@ void prologue_case(DType dtype, int64_t tokens, int q_heads, int k_heads, Shape 
     a.rotary = rotary_args({&in.q, q_heads}, {&in.k, k_heads}, in.positions, v.int64, tokens, in.cache, how);
     a.q_weight = in.q_weight.buffer(), a.k_weight = in.k_weight.buffer();
     a.eps = float(kEps), a.weight_offset = float(offset);
-    run(plan_prologue(a, dtype), v.order);
+    run(plan_prologue(a, dtype), v.order, v.threads);
     expect_close(in.q, q, "q"), expect_close(in.k, k, "k");
     expect_same_bits(in.q, q_two, "q against rms_norm and rotary_embedding");
     expect_same_bits(in.k, k_two, "k against rms_norm and rotary_embedding");
@@ -136,6 +137,11 @@ void all(const Case& run_case) {
       run_case(dtype, 3, 16, 8, Shape{128, 128}, plain);
       run_case(dtype, 2, 5, 0, Shape{64, 32}, plain);
       run_case(dtype, 0, 2, 1, Shape{64, 64}, plain);
+      for (uint32_t threads : kSizes) {
+        Variation v = plain;
+        v.threads = threads, v.order = Order(turn++ % 3);
+        run_case(dtype, 2, 12, 5, Shape{128, 64}, v);
+      }
       for (Layout layout : {Layout::kWide, Layout::kOdd, Layout::kUnaligned}) {
         Variation v = plain;
         v.layout = layout;

@@ -7,7 +7,11 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstdio>
 #include <cstring>
+#include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "norm.metal"
@@ -125,7 +129,17 @@ class Threadgroup {
   char *base_, *memory_;
 };
 
+std::map<std::string, std::set<uint32_t>> sizes;  // threads of the threadgroups that ran, by operator
+
 }  // namespace
+
+void print_sizes() {
+  for (const auto& [op, seen] : sizes) {
+    std::printf("threadgroups of %s:", op.c_str());
+    for (uint32_t threads : seen) std::printf(" %u", threads);
+    std::printf("\n");
+  }
+}
 
 void run(const Launch& launch, Order order, uint32_t threads) {
   if (launch.error != nullptr) fail(launch.error);
@@ -136,9 +150,14 @@ void run(const Launch& launch, Order order, uint32_t threads) {
   }
   if (entry == nullptr) fail("the plan names a shader that does not exist");
   if (threads == 0) threads = launch.threads;
-  if (threads != launch.threads && (launch.fixed_threads || threads % launch.thread_step != 0)) {
+  uint32_t groups_x = launch.groups_x;
+  if (threads != launch.threads && launch.fixed_threads) {
+    // The host never does this: the grid is cut anew, for at least as much work.
+    groups_x = (groups_x * launch.threads + threads - 1) / threads;
+  } else if (threads % launch.thread_step != 0) {
     fail("the launch cannot be run with this many threads");
   }
+  sizes[std::string(launch.shader, std::strrchr(launch.shader, '_') - launch.shader)].insert(threads);
   Call shared{};
   shared.params = launch.params;
   for (int i = 0; i < launch.buffer_count; ++i) {
@@ -149,7 +168,7 @@ void run(const Launch& launch, Order order, uint32_t threads) {
   shared.simdgroups = threads / kSimdWidth;
   Threadgroup memory(launch.threadgroup_bytes);
   for (uint32_t y = 0; y < launch.groups_y; ++y) {
-    for (uint32_t x = 0; x < launch.groups_x; ++x) {
+    for (uint32_t x = 0; x < groups_x; ++x) {
       shared.group = uint3{x, y, 0};
       shared.partial = memory.fresh();
       run_threadgroup(int(threads), order, [&](uint32_t index) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 namespace harness {
 
@@ -10,7 +11,7 @@ using namespace thox_edge_ops_metal;
 namespace {
 
 int cases = 0, failed = 0;
-bool case_ok = true;
+bool case_ok = true, first_only = false;
 uint64_t state = 88172645463325252ull;
 
 double uniform() {  // in (0, 1)
@@ -48,9 +49,13 @@ void check_case(const std::string& name, const std::function<void()>& body) {
   std::fflush(stdout);
   body();
   failed += !case_ok;
+  if (failed != 0 && first_only) std::exit(report());
 }
 
+void stop_at_first(bool yes) { first_only = yes; }
+
 int report() {
+  print_sizes();
   std::printf("%d cases, %d failed\n", cases, failed);
   return failed == 0 && cases > 0 ? 0 : 1;
 }
@@ -169,7 +174,9 @@ RotaryArgs rotary_args(const Heads& q, const Heads& k, const Matrix& positions, 
 
 }  // namespace harness
 
-int main() {
+// With --first the run ends with the first case that fails.
+int main(int argc, char** argv) {
+  harness::stop_at_first(argc == 2 && std::string(argv[1]) == "--first");
   harness::norm_cases();
   harness::gate_cases();
   harness::rotary_cases();

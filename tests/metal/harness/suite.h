@@ -18,12 +18,17 @@ using thox_edge_ops_metal::kFloat32;
 constexpr DType kDTypes[] = {kFloat32, kFloat16, kBFloat16};
 constexpr double kEps = 1e-6;
 
+// Threads per threadgroup that every operator runs with, beside the planned
+// ones: what a Mac's GPUs allow.
+constexpr uint32_t kSizes[] = {32, 64, 96, 160, 256, 512, 1024};
+
 const char* name_of(DType dtype);
 double tolerance(DType dtype);  // relative to max(1, |value|)
 
 // Runs body as one case; counts it, and prints what went wrong.
 void check_case(const std::string& name, const std::function<void()>& body);
 int report();  // the exit status
+void stop_at_first(bool yes);  // end the program with the first case that fails
 
 // Within a case: records a failure unless ok.
 void expect(bool ok, const char* format, ...) __attribute__((format(printf, 2, 3)));
