@@ -13,6 +13,7 @@
 package abicheck
 
 import (
+	"github.com/thox-ai/thoxbuild/abicheck/isa"
 	"github.com/thox-ai/thoxbuild/abicheck/report"
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
 )
@@ -30,6 +31,9 @@ type (
 	// Report is the outcome of one run.
 	Report = report.Report
 )
+
+// Baselines are the names that Options.Baseline takes.
+var Baselines = isa.Baselines
 
 // The severities.
 const (

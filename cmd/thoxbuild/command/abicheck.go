@@ -2,6 +2,8 @@ package command
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -60,6 +62,9 @@ Exit status 3 means that errors were found.`,
 					return usageError{err}
 				}
 				f.set(v)
+			}
+			if o.Baseline != "" && !slices.Contains(abicheck.Baselines, o.Baseline) {
+				return usagef("--baseline %s: expected one of %s", o.Baseline, strings.Join(abicheck.Baselines, ", "))
 			}
 			if suppressions != "" {
 				s, err := abicheck.LoadSuppressions(suppressions)
