@@ -62,36 +62,43 @@ type part struct {
 // piece is how much is read, written and hashed at a time.
 const piece = 256 << 10
 
-func openAssembly(d *disk, dir string, u Upload) (a *assembly, err error) {
-	if err := d.mkdir(dir); err != nil {
+func openAssembly(d *disk, dir string, u Upload) (*assembly, error) {
+	a := &assembly{u: u, d: d, dir: dir, sum: newHash(), parts: make([]part, u.parts())}
+	if err := a.open(); err != nil {
+		a.close()
 		return nil, err
 	}
-	a = &assembly{u: u, d: d, dir: dir, sum: newHash(), parts: make([]part, u.parts())}
-	defer func() {
-		if err != nil {
-			a.close()
-		}
-	}()
-	if err := d.step("create", dir); err != nil {
-		return nil, err
+	return a, nil
+}
+
+func (a *assembly) open() (err error) {
+	if err := a.d.mkdir(a.dir); err != nil {
+		return err
 	}
-	if a.f, err = os.OpenFile(filepath.Join(dir, "data"), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
-		return nil, err
+	if err := a.d.step("create", a.dir); err != nil {
+		return err
 	}
-	if a.log, err = os.OpenFile(filepath.Join(dir, "parts"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
-		return nil, err
+	if a.f, err = os.OpenFile(filepath.Join(a.dir, "data"), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return err
+	}
+	if a.log, err = os.OpenFile(filepath.Join(a.dir, "parts"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
+		return err
 	}
 	fi, err := a.f.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if fi.Size() == u.Size {
-		return a, a.resume()
+	if fi.Size() == a.u.Size {
+		return a.resume()
 	}
-	if err := d.step("allocate", a.f.Name()); err != nil {
-		return nil, err
+	err = a.d.step("allocate", a.f.Name())
+	if err == nil {
+		err = allocate(a.f, a.u.Size)
 	}
-	return a, allocate(a.f, u.Size)
+	if err != nil {
+		os.RemoveAll(a.dir) // what was allocated so far would keep the disk full
+	}
+	return err
 }
 
 // resume takes over what an earlier process received.

@@ -143,6 +143,7 @@ func (r *Repo) JoinParts(ctx context.Context, u Upload, etags []string) error {
 		return err
 	}
 	if have, err := r.LFSSize(u.SHA256); err == nil && have == u.Size {
+		_, _ = r.dropUpload(r.partDir(u.Session)) // GC takes what stays
 		return nil
 	}
 	if int64(len(etags)) != u.parts() {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/iotest"
 )
@@ -198,4 +199,49 @@ func TestGCTakesParts(t *testing.T) {
 	if err != nil || rep.Dirs != maxIdle+5 || len(r.uploads) != 0 {
 		t.Errorf("%+v, %v; %d uploads are open", rep, err, len(r.uploads))
 	}
+}
+
+// A disk that is full at any one step of an upload in parts: the same upload
+// completes when there is room, and no wrong object appears meanwhile.
+func TestPartsDiskFull(t *testing.T) {
+	u, data := upload(4, 2500, 1000)
+	for fail := range 100 {
+		count, full := 0, true
+		s, err := Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := create(t, s)
+		s.disk.fault = func(op, path string) error {
+			if count++; full && count-1 == fail {
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		send := func() error {
+			for n := 1; n <= 3; n++ {
+				if err := r.PutPart(u, n, bytes.NewReader(u.part(data, n))); err != nil {
+					return err
+				}
+			}
+			return r.JoinParts(t.Context(), u, u.etags())
+		}
+		err = send()
+		met := count > fail
+		if met && !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("step %d: %v, want ENOSPC", fail, err)
+		}
+		if full = false; met {
+			if err := send(); err != nil {
+				t.Errorf("step %d: with room again: %v", fail, err)
+			}
+		}
+		wantObject(t, r, u, data)
+		s.Close()
+		if !met {
+			t.Logf("%d steps", fail)
+			return
+		}
+	}
+	t.Error("the upload has no end")
 }
