@@ -12,7 +12,7 @@ var fullVersionRE = regexp.MustCompile(`^[0-9]+(\.[0-9]+){1,3}((a|b|rc|\.dev|\.p
 
 // workspace reads the workspace form.
 func (r *reader) workspace(file string, root *node) *Workspace {
-	w := &Workspace{File: file, ISA: map[string]map[string]ISAUnit{}, Dispatch: map[string]Dispatch{}, positions: r.positions}
+	w := &Workspace{File: file, ISA: map[string]map[string]ISAUnit{}, Dispatch: map[string]Dispatch{}, StableABI: map[string]StableABI{}, positions: r.positions}
 	top := r.open(root)
 	const kernelOnly = "this table belongs in a kernel's own build.toml"
 	top.elsewhere = map[string]string{"general": kernelOnly, "torch": kernelOnly, "torch-noarch": kernelOnly, "tvm-ffi": kernelOnly}
@@ -97,14 +97,17 @@ func (r *reader) matrixOverrides(t *tableReader) (m MatrixOverrides) {
 	return m
 }
 
-// kernelOverrides reads [kernel.<name>.isa.<section>] and
-// [kernel.<name>.dispatch].
+// kernelOverrides reads [kernel.<name>]: stable-abi, isa.<section> and
+// dispatch.
 func (r *reader) kernelOverrides(w *Workspace, kernel string, n *node) {
 	t := r.open(n)
 	if t == nil {
 		return
 	}
 	t.elsewhere = map[string]string{"backend": "sections belong in the kernel's own build.toml", "src": "sources belong in the kernel's own build.toml"}
+	if n := t.get("stable-abi"); n != nil {
+		w.StableABI[kernel] = r.stableABI(n, 5, Backends, Version{})
+	}
 	if isa := r.open(t.get("isa")); isa != nil {
 		for _, section := range isa.n.table.keys {
 			s := r.open(isa.get(section))
@@ -173,6 +176,16 @@ func (w *Workspace) checkMembers(kernels []*Kernel) (ps Problems) {
 	for kernel := range w.Dispatch {
 		if w.ISA[kernel] == nil {
 			unknown(kernel)
+		}
+	}
+	for kernel := range w.StableABI {
+		if _, also := w.Dispatch[kernel]; w.ISA[kernel] == nil && !also && unknown(kernel) {
+			continue
+		}
+		if k := byName[kernel]; k != nil && k.Torch == nil {
+			key := displayPath([]string{"kernel", kernel, "stable-abi"})
+			ps = append(ps, Problem{Pos: w.Pos(key), Severity: Error, ID: "build/stable-abi", Key: key,
+				Message: fmt.Sprintf("%s: only [torch] has a stable ABI, and %s has no such table", key, k.File)})
 		}
 	}
 	for kernel, sections := range w.ISA {

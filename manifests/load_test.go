@@ -116,16 +116,36 @@ func TestWorkspaceMembers(t *testing.T) {
 	if _, err := Load(tree(t, files)); err == nil || !strings.Contains(err.Error(), "is a workspace; expected a kernel") {
 		t.Errorf("a workspace in itself: %v", err)
 	}
-	files["build.toml"] = "[workspace]\nkernels = [\"k/a\"]\n[kernel.a-b.isa.avy]\nentries = [\"x\"]\n[kernel.ab.isa.avx]\nentries = [\"x\"]\n[kernel.abc.dispatch]\nguards = [\"g\"]\n"
+	files["build.toml"] = "[workspace]\nkernels = [\"k/a\"]\n[kernel.a-b.isa.avy]\nentries = [\"x\"]\n[kernel.ab.isa.avx]\nentries = [\"x\"]\n[kernel.abc.dispatch]\nguards = [\"g\"]\n" +
+		"[kernel.other]\nstable-abi = \"2.11\"\n"
 	_, err := Load(tree(t, files))
 	for _, want := range []string{
 		`build.toml:3:1: [kernel.a-b.isa.avy]: kernel "a-b" has no cpu section "avy"; expected avx (did you mean "avx"?)`,
 		`build.toml:7:1: [kernel.abc]: no kernel of this workspace has the name "abc"; expected a-b`,
 		`build.toml:5:1: [kernel.ab]: no kernel of this workspace has the name "ab"; expected a-b (did you mean "a-b"?)`,
+		`build.toml:9:1: [kernel.other]: no kernel of this workspace has the name "other"; expected a-b`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+}
+
+// A workspace can ask for stable-ABI forms of a compiled kernel only.
+func TestWorkspaceStableABI(t *testing.T) {
+	files := workspaceFiles()
+	files["build.toml"] = "[workspace]\nkernels = [\"k/a\"]\n[kernel.a-b]\nstable-abi = { cpu = \"2.11\" }\n"
+	p, err := Load(tree(t, files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if floor, ok := p.Workspace.StableABI["a-b"].For(CPU); !ok || floor != (Version{2, 11}) {
+		t.Errorf("got the floor %v, %v", floor, ok)
+	}
+	files["k/a/build.toml"] = "[general]\nname = \"a-b\"\nversion = 1\nedition = 5\nlicense = \"mit\"\nbackends = [\"cpu\"]\n[torch-noarch]\n"
+	const want = "build.toml:4:14: kernel.a-b.stable-abi: only [torch] has a stable ABI, and "
+	if _, err := Load(tree(t, files)); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a noarch kernel: got %v, want %s", err, want)
 	}
 }
 

@@ -19,6 +19,9 @@ type Workspace struct {
 	ISA map[string]map[string]ISAUnit
 	// Dispatch maps a kernel's name to what its code tests the CPU with.
 	Dispatch map[string]Dispatch
+	// StableABI maps a kernel's name to the backends whose stable-ABI form is
+	// built beside the one that the kernel's own file asks for.
+	StableABI map[string]StableABI
 
 	positions map[string]Pos
 }

@@ -37,20 +37,25 @@ func (c *Catalogue) Expand(k *manifests.Kernel, w *manifests.Workspace) ([]Varia
 	}
 	var out []Variant
 	byName := map[manifests.VariantName]int{}
-	for _, row := range c.Rows {
-		v, why := c.variant(k, w, row)
+	add := func(v Variant, why string) {
 		if why != "" {
-			continue
+			return
 		}
 		// Rows come oldest torch first: where several make one name, as with
 		// the stable ABI, the newest torch compiles it.
 		if i, ok := byName[v.Name]; ok {
 			v.Status = stronger(out[i].Status, v.Status)
 			out[i] = v
-			continue
+			return
 		}
 		byName[v.Name] = len(out)
 		out = append(out, v)
+	}
+	for _, row := range c.Rows {
+		add(c.variant(k, w, row))
+		if also, ok := w.StableABI[k.General.Name]; ok {
+			add(c.alsoStable(k, w, row, also))
+		}
 	}
 	if k.TorchNoarch != nil {
 		for _, v := range noarchVariants(k) {
@@ -122,6 +127,21 @@ func (c *Catalogue) variant(k *manifests.Kernel, w *manifests.Workspace, row Row
 		}
 	}
 	return v, allowed(w, v.Name)
+}
+
+// alsoStable makes the stable-ABI variant of a row that the workspace asks for
+// beside what the kernel's own file says.
+func (c *Catalogue) alsoStable(k *manifests.Kernel, w *manifests.Workspace, row Row, also manifests.StableABI) (Variant, string) {
+	floor, ok := also.For(row.Compute.Backend)
+	if !ok || k.Torch == nil {
+		return Variant{}, "the workspace asks for no stable-ABI form"
+	}
+	own, torch := *k, *k.Torch
+	torch.StableABI = manifests.StableABI{All: floor}
+	own.Torch = &torch
+	v, why := c.variant(&own, w, row)
+	v.Kernel, v.Status = k, Extra
+	return v, why
 }
 
 // derived is the status of a name for which the Hub has no required list.

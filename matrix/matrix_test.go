@@ -306,6 +306,39 @@ func TestStableABIVariants(t *testing.T) {
 	}
 }
 
+// A workspace's floors add variants and take none away.
+func TestWorkspaceStableABI(t *testing.T) {
+	k := kernel(t, "maxver = \"2.99\"", "", `["cpu", "cuda", "metal", "rocm", "xpu"]`, `["cpu", "metal"]`)
+	own := expand(t, k, nil)
+	w := &manifests.Workspace{StableABI: map[string]manifests.StableABI{k.General.Name: {
+		ByBackend: map[manifests.Backend]manifests.Version{manifests.CPU: {Major: 2, Minor: 12}, manifests.CUDA: {Major: 2, Minor: 12}}}}}
+	both := expand(t, k, w)
+	var added []string
+	for _, v := range both {
+		if slices.Contains(names(own), v.Name.String()) {
+			continue
+		}
+		added = append(added, v.Name.String())
+		if v.Status != Extra || v.Torch.String() != "2.15" || v.Kernel != k {
+			t.Errorf("%s: status %s, torch %v; want extra, compiled against the newest torch", v.Name, v.Status, v.Torch)
+		}
+	}
+	want := []string{"torch-stable-abi212-cpu-x86_64-linux", "torch-stable-abi212-cpu-aarch64-linux", "torch-stable-abi212-cpu-aarch64-darwin"}
+	if diff := cmp.Diff(want, added); diff != "" || len(both) != len(own)+len(want) {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if k.Torch.StableABI.All != (manifests.Version{}) {
+		t.Error("the kernel was changed")
+	}
+	if a, b := MissingRequired(k, nil, own), MissingRequired(k, w, both); !slices.Equal(a, b) {
+		t.Errorf("required: %v without, %v with the floors", a, b)
+	}
+	w.Matrix.Exclude = []string{"torch-stable-abi*-darwin"}
+	if got := names(expand(t, k, w)); slices.Contains(got, want[2]) || !slices.Contains(got, want[0]) {
+		t.Errorf("with an exclude: %v", got)
+	}
+}
+
 func TestTVMFFIVariants(t *testing.T) {
 	got := names(expand(t, kernel(t, "[torch]", "[tvm-ffi]", "maxver = \"2.99\"\n", ""), nil))
 	slices.Sort(got)

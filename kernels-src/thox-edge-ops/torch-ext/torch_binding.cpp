@@ -1,119 +1,33 @@
 // The operators as torch sees them: schemas, validation, and the call of the
-// backend that this library was compiled for.
+// backend that this library was compiled for. One text for both forms: with
+// TORCH_TARGET_VERSION, which a build for the stable ABI defines, its words
+// for torch come from stable_api.h, otherwise from torch_api.h.
 //
 // Everything is checked here, before any pointer arithmetic: rank, shape,
 // dtype, device, overlap. A tensor whose strides a backend cannot walk (its
 // last dimension has gaps, or its leading dimensions are no single stride
 // apart) is copied, and copied back where it is written.
 
-#include <ATen/EmptyTensor.h>
-#include <ATen/MemoryOverlap.h>
-#include <ATen/core/Tensor.h>
-#include <c10/core/GradMode.h>
-#include <c10/util/MaybeOwned.h>
-#include <torch/library.h>
-
-#include "registration.h"
+#if defined(TORCH_TARGET_VERSION)
+#include "stable_api.h"
+#else
+#include "torch_api.h"
 #if defined(CPU_KERNEL) || defined(CUDA_KERNEL)
 #include "eager_entry.h"
 #endif
-
-#if defined(CUDA_KERNEL)
-#include <ATen/cuda/EmptyTensor.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-
-#include "edge_ops_cuda.h"
-#define BACKEND_KEY CUDA
-namespace backend = thox_edge_ops_cuda;
-#elif defined(METAL_KERNEL)
-#include <ATen/ops/empty.h>
-
-#include "edge_ops_metal.h"
-#define BACKEND_KEY MPS
-namespace backend = thox_edge_ops_metal;
-#else
-#include "edge_ops_cpu.h"
-#include "parallel.h"
-#define BACKEND_KEY CPU
-namespace backend = thox_edge_ops_cpu;
 #endif
+
+#include "registration.h"
 
 namespace {
 
-using at::Tensor;
-
-#if defined(CUDA_KERNEL)
-
-// Calls launch(stream) on the tensor's device and turns its error into ours.
-template <class Launch>
-void on_device(const char* op, const Tensor& on, Launch launch) {
-  const c10::DeviceIndex device = on.get_device();
-  c10::cuda::OptionalCUDAGuard guard;
-  if (device != c10::cuda::current_device()) guard.set_index(device);
-  const int error = launch(static_cast<void*>(c10::cuda::getCurrentCUDAStream(device).stream()));
-  TORCH_CHECK(error == 0, op, ": the launch failed: ", cudaGetErrorString(static_cast<cudaError_t>(error)));
-}
-
-// What at::empty does for a CUDA tensor, without a second trip through the
-// dispatcher.
-Tensor new_empty(at::IntArrayRef sizes, const Tensor& like) {
-  return Tensor(at::detail::empty_cuda(sizes, like.scalar_type(), like.device(), std::nullopt));
-}
-
-#elif defined(METAL_KERNEL)
-
-// Calls launch, which encodes on torch's current MPS stream by itself.
-template <class Launch>
-void on_device(const char* op, const Tensor&, Launch launch) {
-  const char* const error = launch(nullptr);
-  TORCH_CHECK(error == nullptr, op, ": ", error);
-}
-
-Tensor new_empty(at::IntArrayRef sizes, const Tensor& like) { return at::empty(sizes, like.options()); }
-
-#else
-
-template <class Launch>
-void on_device(const char* op, const Tensor&, Launch launch) {
-  static const char* const no_unit = backend::select_unit();
-  TORCH_CHECK(no_unit == nullptr, op, ": ", no_unit);
-  launch(parallel);
-}
-
-// What at::empty does for a CPU tensor, without a second trip through the
-// dispatcher.
-Tensor new_empty(at::IntArrayRef sizes, const Tensor& like) {
-  return Tensor(at::detail::empty_cpu(sizes, like.scalar_type()));
-}
-
-#endif
-
-#if defined(METAL_KERNEL)
-
-// An MPS tensor is a Metal buffer, which the storage's pointer stands for, and
-// an offset. Its data_ptr() adds the two up and is good for nothing.
-backend::Buffer mutable_data(const Tensor& t) {
-  return {t.storage().mutable_data(), t.storage_offset() * static_cast<int64_t>(t.itemsize())};
-}
-backend::Buffer const_data(const Tensor& t) {
-  return {const_cast<void*>(t.storage().data()), t.storage_offset() * static_cast<int64_t>(t.itemsize())};
-}
-
-#else
-
-void* mutable_data(const Tensor& t) { return t.data_ptr(); }
-const void* const_data(const Tensor& t) { return t.const_data_ptr(); }
-
-#endif
+using namespace api;
 
 backend::DType dtype_of(const char* op, const Tensor& x) {
-  switch (x.scalar_type()) {
-    case at::kFloat: return backend::kFloat32;
-    case at::kHalf: return backend::kFloat16;
-    case at::kBFloat16: return backend::kBFloat16;
-    default: TORCH_CHECK(false, op, ": expected float32, float16 or bfloat16, got ", x.scalar_type());
-  }
+  if (x.scalar_type() == kFloat) return backend::kFloat32;
+  if (x.scalar_type() == kHalf) return backend::kFloat16;
+  TORCH_CHECK(x.scalar_type() == kBFloat16, op, ": expected float32, float16 or bfloat16, got ", x.scalar_type());
+  return backend::kBFloat16;
 }
 
 void check_like(const char* op, const char* name, const Tensor& t, const Tensor& x) {
@@ -129,24 +43,8 @@ void check_weight(const char* op, const char* name, const Tensor& weight, const 
               weight.sizes());
 }
 
-// The operators have no backward pass: computing on would give a result that
-// silently does not depend on its inputs.
-template <class... Tensors>
-void check_no_grad(const char* op, const Tensors&... tensors) {
-  if (C10_LIKELY(!c10::GradMode::is_enabled())) return;
-  TORCH_CHECK_NOT_IMPLEMENTED(!(tensors.requires_grad() || ...), op,
-                              " has no backward pass, but an input requires a gradient; call it under "
-                              "torch.no_grad() or torch.inference_mode(), or use the functions of `reference`");
-}
-
-// Autograd's kernels are passed by, so the version that it looks at is kept
-// here.
-void wrote_to(const Tensor& t) {
-  if (!t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
-}
-
 void check_in_place(const char* op, const char* name, const Tensor& t) {
-  TORCH_CHECK(at::has_internal_overlap(t) != at::MemOverlap::Yes, op, ": ", name,
+  TORCH_CHECK(!overlaps_itself(t), op, ": ", name,
               " is written in place, but several of its elements share memory; clone it first");
 }
 
@@ -168,9 +66,6 @@ bool leading_stride(const Tensor& t, int64_t inner, int64_t& stride) {
   }
   return true;
 }
-
-// The tensor itself, without counting a reference, or a copy of it.
-using Walked = c10::MaybeOwned<Tensor>;
 
 Walked as_contiguous(const Tensor& t) {
   return t.is_contiguous() ? Walked::borrowed(t) : Walked::owned(t.contiguous());
@@ -221,7 +116,7 @@ void run_norm(const char* op, const Tensor& out, const Tensor& x, const Tensor* 
   if (residual && !sum->is_same(*residual)) residual->copy_(*sum);
 }
 
-void check_out(const char* op, const Tensor& out, const Tensor& x, at::IntArrayRef sizes) {
+void check_out(const char* op, const Tensor& out, const Tensor& x, IntArrayRef sizes) {
   check_like(op, "out", out, x);
   TORCH_CHECK(out.sizes() == sizes, op, ": out must have shape ", sizes, ", got ", out.sizes());
   check_in_place(op, "out", out);
@@ -232,23 +127,24 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, double weight
   check_no_grad(op, x, weight);
   check_norm(op, x, weight);
   dtype_of(op, x);
-  const Tensor out = new_empty(x.sizes(), x);
+  Tensor out = new_empty(x.sizes(), x);
   run_norm(op, out, x, nullptr, weight, eps, weight_offset);
   return out;
 }
 
-void rms_norm_out(Tensor& out, const Tensor& x, const Tensor& weight, double eps, double weight_offset) {
+void rms_norm_out(const Tensor& out, const Tensor& x, const Tensor& weight, double eps, double weight_offset) {
   constexpr char op[] = "rms_norm_out";
   check_no_grad(op, out, x, weight);
   check_norm(op, x, weight);
   check_out(op, out, x, x.sizes());
-  if (!out.is_same(x)) at::assert_no_partial_overlap(out, x);
-  at::assert_no_overlap(out, weight);
+  if (!out.is_same(x)) assert_no_partial_overlap(out, x);
+  assert_no_overlap(out, weight);
   run_norm(op, out, x, nullptr, weight, eps, weight_offset);
   wrote_to(out);
 }
 
-void fused_add_rms_norm(Tensor& x, Tensor& residual, const Tensor& weight, double eps, double weight_offset) {
+void fused_add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& weight, double eps,
+                        double weight_offset) {
   constexpr char op[] = "fused_add_rms_norm";
   check_no_grad(op, x, residual, weight);
   check_norm(op, x, weight);
@@ -257,9 +153,9 @@ void fused_add_rms_norm(Tensor& x, Tensor& residual, const Tensor& weight, doubl
               residual.sizes());
   check_in_place(op, "x", x);
   check_in_place(op, "residual", residual);
-  at::assert_no_overlap(x, residual);
-  at::assert_no_overlap(x, weight);
-  at::assert_no_overlap(residual, weight);
+  assert_no_overlap(x, residual);
+  assert_no_overlap(x, weight);
+  assert_no_overlap(residual, weight);
   run_norm(op, x, x, &residual, weight, eps, weight_offset);
   wrote_to(x);
   wrote_to(residual);
@@ -273,9 +169,9 @@ void check_gate(const char* op, const Tensor& x) {
               x.sizes());
 }
 
-// The output's sizes, without an allocation for usual ranks.
-c10::SmallVector<int64_t, 6> gate_sizes(const Tensor& x) {
-  c10::SmallVector<int64_t, 6> sizes(x.sizes().begin(), x.sizes().end());
+// The output's sizes.
+Sizes gate_sizes(const Tensor& x) {
+  Sizes sizes(x.sizes().begin(), x.sizes().end());
   sizes.back() /= 2;
   return sizes;
 }
@@ -298,24 +194,24 @@ Tensor gate(const char* op, const Tensor& x, backend::Act act) {
   check_no_grad(op, x);
   check_gate(op, x);
   dtype_of(op, x);
-  const Tensor out = new_empty(gate_sizes(x), x);
+  Tensor out = new_empty(gate_sizes(x), x);
   run_gate(op, out, x, act);
   return out;
 }
 
-void gate_out(const char* op, Tensor& out, const Tensor& x, backend::Act act) {
+void gate_out(const char* op, const Tensor& out, const Tensor& x, backend::Act act) {
   check_no_grad(op, out, x);
   check_gate(op, x);
   check_out(op, out, x, gate_sizes(x));
-  at::assert_no_overlap(out, x);
+  assert_no_overlap(out, x);
   run_gate(op, out, x, act);
   wrote_to(out);
 }
 
 Tensor silu_and_mul(const Tensor& x) { return gate("silu_and_mul", x, backend::kSilu); }
 Tensor gelu_tanh_and_mul(const Tensor& x) { return gate("gelu_tanh_and_mul", x, backend::kGeluTanh); }
-void silu_and_mul_out(Tensor& out, const Tensor& x) { gate_out("silu_and_mul_out", out, x, backend::kSilu); }
-void gelu_tanh_and_mul_out(Tensor& out, const Tensor& x) {
+void silu_and_mul_out(const Tensor& out, const Tensor& x) { gate_out("silu_and_mul_out", out, x, backend::kSilu); }
+void gelu_tanh_and_mul_out(const Tensor& out, const Tensor& x) {
   gate_out("gelu_tanh_and_mul_out", out, x, backend::kGeluTanh);
 }
 
@@ -349,17 +245,17 @@ void check_heads(const char* op, const char* name, const Tensor& t, const Tensor
 
 void check_rotary(const char* op, const Tensor& positions, const Tensor& q, const Tensor& k, const Tensor& cache,
                   int64_t rotary_dim) {
-  TORCH_CHECK(positions.scalar_type() == at::kLong || positions.scalar_type() == at::kInt, op,
+  TORCH_CHECK(positions.scalar_type() == kLong || positions.scalar_type() == kInt, op,
               ": positions must be int64 or int32, got ", positions.scalar_type());
   TORCH_CHECK(positions.device() == q.device(), op, ": positions must be on ", q.device(), " like q, got ",
               positions.device());
   check_heads(op, "q", q, positions, q);
   check_like(op, "k", k, q);
   check_heads(op, "k", k, positions, q);
-  at::assert_no_overlap(q, k);
+  assert_no_overlap(q, k);
   TORCH_CHECK(rotary_dim > 0 && rotary_dim % 2 == 0 && rotary_dim <= q.size(-1), op,
               ": rotary_dim must be even, positive and at most the head size ", q.size(-1), ", got ", rotary_dim);
-  TORCH_CHECK(cache.scalar_type() == at::kFloat || cache.scalar_type() == q.scalar_type(), op,
+  TORCH_CHECK(cache.scalar_type() == kFloat || cache.scalar_type() == q.scalar_type(), op,
               ": cos_sin_cache must be float32 or the dtype ", q.scalar_type(), " of q, got ", cache.scalar_type());
   TORCH_CHECK(cache.device() == q.device(), op, ": cos_sin_cache must be on ", q.device(), " like q, got ",
               cache.device());
@@ -393,19 +289,19 @@ void run_rotary(const Tensor& positions, const Tensor& q, const Tensor& k, const
   args.k_head_stride = k_heads.head_stride;
   args.positions = const_data(*at);
   args.position_stride = position_stride;
-  args.positions_are_int64 = positions.scalar_type() == at::kLong;
+  args.positions_are_int64 = positions.scalar_type() == kLong;
   args.cos_sin_cache = const_data(*angles);
   args.cache_rows = angles->size(0);
   args.cache_stride = angles->stride(0);
-  args.cache_is_float32 = cache.scalar_type() == at::kFloat;
+  args.cache_is_float32 = cache.scalar_type() == kFloat;
   args.interleaved = interleaved;
   run(args);
   if (!q_heads.walked->is_same(q)) q.copy_(*q_heads.walked);
   if (!k_heads.walked->is_same(k)) k.copy_(*k_heads.walked);
 }
 
-void rotary_embedding(const Tensor& positions, Tensor& q, Tensor& k, const Tensor& cos_sin_cache, int64_t rotary_dim,
-                      bool interleaved) {
+void rotary_embedding(const Tensor& positions, const Tensor& q, const Tensor& k, const Tensor& cos_sin_cache,
+                      int64_t rotary_dim, bool interleaved) {
   constexpr char op[] = "rotary_embedding";
   check_no_grad(op, q, k, cos_sin_cache);
   check_rotary(op, positions, q, k, cos_sin_cache, rotary_dim);
@@ -417,9 +313,9 @@ void rotary_embedding(const Tensor& positions, Tensor& q, Tensor& k, const Tenso
   wrote_to(k);
 }
 
-void qk_norm_rope(const Tensor& positions, Tensor& q, Tensor& k, const Tensor& q_weight, const Tensor& k_weight,
-                  double eps, double weight_offset, const Tensor& cos_sin_cache, int64_t rotary_dim,
-                  bool interleaved) {
+void qk_norm_rope(const Tensor& positions, const Tensor& q, const Tensor& k, const Tensor& q_weight,
+                  const Tensor& k_weight, double eps, double weight_offset, const Tensor& cos_sin_cache,
+                  int64_t rotary_dim, bool interleaved) {
   constexpr char op[] = "qk_norm_rope";
   check_no_grad(op, q, k, q_weight, k_weight, cos_sin_cache);
   check_rotary(op, positions, q, k, cos_sin_cache, rotary_dim);
@@ -457,67 +353,83 @@ std::string isa() {
 std::string isa_choices() { return backend::unit_choices(); }
 #endif
 
+constexpr const char* kSchemas[] = {
+    "rms_norm(Tensor x, Tensor weight, float eps, float weight_offset) -> Tensor",
+    "rms_norm_out(Tensor(a!) out, Tensor x, Tensor weight, float eps, float weight_offset) -> ()",
+    "fused_add_rms_norm(Tensor(a!) x, Tensor(b!) residual, Tensor weight, float eps, float weight_offset) -> ()",
+    "silu_and_mul(Tensor x) -> Tensor",
+    "silu_and_mul_out(Tensor(a!) out, Tensor x) -> ()",
+    "gelu_tanh_and_mul(Tensor x) -> Tensor",
+    "gelu_tanh_and_mul_out(Tensor(a!) out, Tensor x) -> ()",
+    "rotary_embedding(Tensor positions, Tensor(a!) q, Tensor(b!) k, Tensor cos_sin_cache, int rotary_dim, "
+    "bool interleaved) -> ()",
+    "qk_norm_rope(Tensor positions, Tensor(a!) q, Tensor(b!) k, Tensor q_weight, Tensor k_weight, float eps, "
+    "float weight_offset, Tensor cos_sin_cache, int rotary_dim, bool interleaved) -> ()",
+};
+
+#define FOR_EACH_OPERATOR(DO)                                                              \
+  DO(rms_norm) DO(rms_norm_out) DO(fused_add_rms_norm) DO(silu_and_mul) DO(silu_and_mul_out) \
+  DO(gelu_tanh_and_mul) DO(gelu_tanh_and_mul_out) DO(rotary_embedding) DO(qk_norm_rope)
+
+}  // namespace
+
+#if defined(TORCH_TARGET_VERSION)
+
+namespace {
+// The torch from which on this library loads: 2011 for 2.11. stable.py knows
+// this form by the operator.
+int64_t stable_abi() { return (TORCH_TARGET_VERSION >> 56) * 1000 + (TORCH_TARGET_VERSION >> 48 & 0xff); }
+}  // namespace
+
+#define BOXED(NAME) ops.impl(#NAME, TORCH_BOX((&api::Call<&NAME>::call)));
+
+STABLE_TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
+  for (const char* schema : kSchemas) ops.def(schema);
+  ops.def("isa() -> str");
+  ops.def("isa_choices() -> str");
+  ops.def("stable_abi() -> int");
+}
+
+STABLE_TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, BACKEND_KEY, ops) { FOR_EACH_OPERATOR(BOXED) }
+
+STABLE_TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CompositeExplicitAutograd, ops) {
+  BOXED(isa)
+  BOXED(isa_choices)
+  BOXED(stable_abi)
+}
+
+#else
+
+namespace {
 // Gives the Python functions of `module` their short way (eager_entry.h), or
 // returns false.
 #if defined(__linux__) && (defined(CPU_KERNEL) || defined(CUDA_KERNEL))
 bool bind_eager(const std::string& module) {
-  static eager::Method methods[] = {
-#define THOX_ENTRY(OP) {#OP, eager::entry<&OP>, eager::kFastCall, nullptr}
-      THOX_ENTRY(rms_norm),         THOX_ENTRY(rms_norm_out),      THOX_ENTRY(fused_add_rms_norm),
-      THOX_ENTRY(silu_and_mul),     THOX_ENTRY(silu_and_mul_out),  THOX_ENTRY(gelu_tanh_and_mul),
-      THOX_ENTRY(gelu_tanh_and_mul_out), THOX_ENTRY(rotary_embedding), THOX_ENTRY(qk_norm_rope),
-#undef THOX_ENTRY
-  };
+#define ENTRY(NAME) {#NAME, eager::entry<&NAME>, eager::kFastCall, nullptr},
+  static eager::Method methods[] = {FOR_EACH_OPERATOR(ENTRY)};
   return eager::bind_all(module, methods);
 }
 #else
 bool bind_eager(const std::string&) { return false; }
 #endif
-
 }  // namespace
 
+#define UNBOXED(NAME) ops.impl(#NAME, &NAME);
+#define FALL_THROUGH(NAME) ops.impl(#NAME, torch::CppFunction::makeFallthrough());
+
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
-  const std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag};
-  ops.def("rms_norm(Tensor x, Tensor weight, float eps, float weight_offset) -> Tensor", tags);
-  ops.def("rms_norm_out(Tensor(a!) out, Tensor x, Tensor weight, float eps, float weight_offset) -> ()", tags);
-  ops.def("fused_add_rms_norm(Tensor(a!) x, Tensor(b!) residual, Tensor weight, float eps, float weight_offset) -> ()",
-          tags);
-  ops.def("silu_and_mul(Tensor x) -> Tensor", tags);
-  ops.def("silu_and_mul_out(Tensor(a!) out, Tensor x) -> ()", tags);
-  ops.def("gelu_tanh_and_mul(Tensor x) -> Tensor", tags);
-  ops.def("gelu_tanh_and_mul_out(Tensor(a!) out, Tensor x) -> ()", tags);
-  ops.def(
-      "rotary_embedding(Tensor positions, Tensor(a!) q, Tensor(b!) k, Tensor cos_sin_cache, int rotary_dim, "
-      "bool interleaved) -> ()",
-      tags);
-  ops.def(
-      "qk_norm_rope(Tensor positions, Tensor(a!) q, Tensor(b!) k, Tensor q_weight, Tensor k_weight, float eps, "
-      "float weight_offset, Tensor cos_sin_cache, int rotary_dim, bool interleaved) -> ()",
-      tags);
+  for (const char* schema : kSchemas) ops.def(schema, {at::Tag::pt2_compliant_tag});
   ops.def("isa() -> str", &isa);
   ops.def("isa_choices() -> str", &isa_choices);
   ops.def("bind_eager(str module) -> bool", &bind_eager);
 }
 
-TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, BACKEND_KEY, ops) {
-  ops.impl("rms_norm", &rms_norm);
-  ops.impl("rms_norm_out", &rms_norm_out);
-  ops.impl("fused_add_rms_norm", &fused_add_rms_norm);
-  ops.impl("silu_and_mul", &silu_and_mul);
-  ops.impl("silu_and_mul_out", &silu_and_mul_out);
-  ops.impl("gelu_tanh_and_mul", &gelu_tanh_and_mul);
-  ops.impl("gelu_tanh_and_mul_out", &gelu_tanh_and_mul_out);
-  ops.impl("rotary_embedding", &rotary_embedding);
-  ops.impl("qk_norm_rope", &qk_norm_rope);
-}
+TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, BACKEND_KEY, ops) { FOR_EACH_OPERATOR(UNBOXED) }
 
 // The dispatcher goes straight past autograd, whose own fallback would box
 // every call's arguments; check_no_grad has the last word instead.
-TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, Autograd, ops) {
-  for (const char* name : {"rms_norm", "rms_norm_out", "fused_add_rms_norm", "silu_and_mul", "silu_and_mul_out",
-                           "gelu_tanh_and_mul", "gelu_tanh_and_mul_out", "rotary_embedding", "qk_norm_rope"}) {
-    ops.impl(name, torch::CppFunction::makeFallthrough());
-  }
-}
+TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, Autograd, ops) { FOR_EACH_OPERATOR(FALL_THROUGH) }
+
+#endif
 
 REGISTER_EXTENSION(TORCH_EXTENSION_NAME)

@@ -6,6 +6,15 @@ import torch
 from ._ops import add_op_namespace_prefix
 
 
+def refuse_gradients(name, *tensors):
+    """Raise NotImplementedError where a result would have to carry a gradient."""
+    if torch.is_grad_enabled() and any(getattr(t, "requires_grad", False) for t in tensors):
+        raise NotImplementedError(
+            f"{name} has no backward pass, but an input requires a gradient; call it under "
+            "torch.no_grad() or torch.inference_mode(), or use the functions of `reference`"
+        )
+
+
 def _check(name, *tensors):
     # What the operators refuse when they run and nobody would notice here: tensors
     # of several devices, one of which may be "meta", and gradients. A traced graph
@@ -13,11 +22,7 @@ def _check(name, *tensors):
     devices = sorted({str(t.device) for t in tensors})
     if len(devices) > 1:
         raise RuntimeError(f"{name}: expected all tensors on one device, got {', '.join(devices)}")
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        raise NotImplementedError(
-            f"{name} has no backward pass, but an input requires a gradient; call it under "
-            "torch.no_grad() or torch.inference_mode(), or use the functions of `reference`"
-        )
+    refuse_gradients(name, *tensors)
 
 
 @torch.library.register_fake(add_op_namespace_prefix("rms_norm"))

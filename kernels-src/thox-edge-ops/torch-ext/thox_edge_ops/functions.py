@@ -15,7 +15,7 @@ from typing import Optional, Tuple
 from torch import Tensor
 from torch.compiler import is_compiling
 
-from . import fakes, reference  # noqa: F401  (importing fakes registers them)
+from . import fakes, reference, stable  # noqa: F401  (importing fakes registers them)
 from ._ops import ops
 
 
@@ -30,7 +30,7 @@ class _Native:
 
     def __init__(self, packet):
         self.traced = packet.default
-        self.direct = getattr(self.traced, "_op", self.traced)
+        self.direct = stable.completed(self.traced, getattr(self.traced, "_op", self.traced))
 
 
 _rms_norm = _Native(ops.rms_norm)
