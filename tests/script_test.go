@@ -54,6 +54,9 @@ func TestScripts(t *testing.T) {
 			case "mac": // and torch's headers for macOS
 				torch, err := filepath.Glob(filepath.Join(root, ".cache", "store", "tools", "torch-include-2.13.*-aarch64-darwin-*"))
 				return len(torch) > 0, err
+			case "torch": // the torch that the tests load kernels with
+				found, err := filepath.Glob(filepath.Join(root, ".venv", "lib", "python3*", "site-packages", "torch", "version.py"))
+				return len(found) > 0, err
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
