@@ -56,7 +56,7 @@ func (r *reader) workspace(file string, root *node) *Workspace {
 		t.done()
 	}
 	if t := r.open(top.get("publish")); t != nil {
-		w.Publish = Publish{Repo: t.text("repo", false), To: t.text("to", false)}
+		w.Publish = Publish{Repo: t.text("repo", false), To: t.text("to", false), Variants: r.globs(t, "variants")}
 		t.checkRepoID("repo", w.Publish.Repo)
 		t.done()
 	}
@@ -84,17 +84,19 @@ func (r *reader) matrixOverrides(t *tableReader) (m MatrixOverrides) {
 			m.Torch = append(m.Torch, v)
 		}
 	}
-	globs := func(key string) (out []string) {
-		t.each(key, func(s string, n *node) {
-			if _, err := path.Match(s, ""); err != nil || s == "" {
-				r.errorf(n, "build/glob", "*, ? and [...] are special", "%s: %q is not a valid pattern", n.path, s)
-			}
-			out = append(out, s)
-		})
-		return out
-	}
-	m.Include, m.Exclude = globs("include"), globs("exclude")
+	m.Include, m.Exclude = r.globs(t, "include"), r.globs(t, "exclude")
 	return m
+}
+
+// globs reads a list of patterns for variant names.
+func (r *reader) globs(t *tableReader, key string) (out []string) {
+	t.each(key, func(s string, n *node) {
+		if _, err := path.Match(s, ""); err != nil || s == "" {
+			r.errorf(n, "build/glob", "*, ? and [...] are special", "%s: %q is not a valid pattern", n.path, s)
+		}
+		out = append(out, s)
+	})
+	return out
 }
 
 // kernelOverrides reads [kernel.<name>]: stable-abi, isa.<section> and

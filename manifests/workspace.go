@@ -53,11 +53,13 @@ type MatrixOverrides struct {
 	Include, Exclude []string
 }
 
-// Publish is the [publish] table: the repository and the endpoint to use when
-// the command line names none.
+// Publish is the [publish] table: what to use when the command line names
+// none.
 type Publish struct {
 	Repo string
 	To   string
+	// Variants are globs over variant names; nil means all that are built.
+	Variants []string
 }
 
 // ISAUnit declares a cpu section as code that runs only on processors with

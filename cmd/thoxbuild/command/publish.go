@@ -61,6 +61,9 @@ Exit status 3 means that a check refused the variants.`,
 			if to == "" && o.Repo == "" && o.Endpoint == "" {
 				to = p.Workspace.Publish.To
 			}
+			if len(o.Variants) == 0 {
+				o.Variants = p.Workspace.Publish.Variants
+			}
 			registry := strings.HasPrefix(to, oci.Scheme)
 			if to != "" && !registry {
 				o.Endpoint = firstOf(o.Endpoint, to)
@@ -124,7 +127,7 @@ Exit status 3 means that a check refused the variants.`,
 	f.StringVar(&o.Endpoint, "endpoint", "", "the Hub's address (default $HF_ENDPOINT)")
 	f.StringVar(&o.Dir, "dir", "", "folder of the variants (default build/ beside build.toml)")
 	f.StringVar(&kernel, "kernel", "", "which kernel of the workspace")
-	f.StringSliceVar(&o.Variants, "variant", nil, "only variants whose names match `GLOB`")
+	f.StringSliceVar(&o.Variants, "variant", nil, "only variants whose names match `GLOB` (default [publish] variants, or all)")
 	f.StringVar(&o.Branch, "branch", "", "branch to commit to (default v<version>)")
 	f.StringVarP(&o.Message, "message", "m", "", "the commit's summary")
 	f.BoolVar(&o.Private, "private", false, "make the repository private when it is created")
