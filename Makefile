@@ -58,15 +58,17 @@ test-go: kernel venv $(HUB110)/.stamp
 test-units:
 	@kernels-src/thox-edge-ops/tests/run.sh
 
-# The kernel suite against the built and published variant, on every unit that this machine has.
+# The kernel suite against built and published variants: on the units of this machine in one torch, then in the
+# newest, with the build for the stable ABI as well. An environment of 5 GB comes and goes; to keep it, make it first.
 test-python: bin/thoxbuild venv
 	@tests/python/run.sh
+	@tests/python/run.sh --torch 2.15 --discard
 
 # Longer versions of the same tests: all variants, all fixtures, more fault seeds, the network, more torch versions.
 test-all: bin/thoxbuild venv $(HUB110)/.stamp
 	bin/thoxbuild build
 	THOXBUILD_TEST_BUILT=1 THOXBUILD_TEST_FULL=1 THOXBUILD_TEST_NETWORK=1 go test -timeout 60m ./...
-	@tests/python/run.sh --all
+	@for torch in 2.11 2.12 2.13 2.14 2.15; do tests/python/run.sh --torch $$torch --all --discard || exit; done
 
 # Every kind of fault: runs, runs survived, faults met, reruns, MB to send, MB sent again. THOXBUILD_TEST_FULL=1 for all seeds.
 faults:
