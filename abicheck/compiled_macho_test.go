@@ -19,8 +19,14 @@ import (
 // is compiled with -fvisibility=hidden.
 const machoSource = `
 extern "C" int PyModule_Create2(void *, int);
+#ifdef WRONG_TORCH
+namespace c10 { int nowhere(); }
+#define START c10::nowhere()
+#else
+#define START 1013
+#endif
 inline int weak(int x) { static int n; return n += x; }
-extern "C" __attribute__((visibility("default"))) void *PyInit__k() { return (void *)(long)PyModule_Create2(nullptr, weak(1013)); }
+extern "C" __attribute__((visibility("default"))) void *PyInit__k() { return (void *)(long)PyModule_Create2(nullptr, weak(START)); }
 `
 
 // TestCompiledMachO builds libraries for Apple silicon with zig, whose linker
@@ -44,14 +50,16 @@ func TestCompiledMachO(t *testing.T) {
 	}{
 		{name: "right", minimum: "26.0", compile: []string{"-fvisibility=hidden"}, link: []string{"-rpath", "@loader_path/lib"},
 			wantCPU: []string{"error MACOS-MINOS: arm64: needs macOS 26.0; 15.0 is promised"}},
-		{name: "too high, and all else", minimum: "26.4", link: []string{"-rpath", "/Users/me/torch/lib"},
+		{name: "too high, and all else", minimum: "26.4", compile: []string{"-DWRONG_TORCH"}, link: []string{"-rpath", "/Users/me/torch/lib"},
 			want: []string{
 				"error MACOS-MINOS: arm64: needs macOS 26.4; 26.0 is promised",
 				`error MACOS-RPATH: LC_RPATH "/Users/me/torch/lib" is not relative to the file`,
+				"error TORCH-UNDEF: needs _ZN3c107nowhereEv, which torch 2.13 does not export",
 				"warning MACOS-WEAK: exports 1 weak definitions"},
 			wantCPU: []string{
 				"error MACOS-MINOS: arm64: needs macOS 26.4; 15.0 is promised",
 				`error MACOS-RPATH: LC_RPATH "/Users/me/torch/lib" is not relative to the file`,
+				"error TORCH-UNDEF: needs _ZN3c107nowhereEv, which torch 2.13 does not export",
 				"warning MACOS-WEAK: exports 1 weak definitions"}},
 		{name: "too low", minimum: "15.0", compile: []string{"-fvisibility=hidden"},
 			want: []string{"warning MACOS-MINOS: arm64: says that it runs on macOS 15.0; Metal variants need 26.0"}},
@@ -85,7 +93,7 @@ func TestCompiledMachO(t *testing.T) {
 				}
 				var got []string
 				for _, f := range r.Findings {
-					if !strings.HasPrefix(f.ID, "MACOS-") {
+					if !strings.HasPrefix(f.ID, "MACOS-") && f.ID != "TORCH-UNDEF" {
 						continue
 					}
 					message, _, _ := strings.Cut(f.Message, ": _k")

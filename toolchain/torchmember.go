@@ -18,8 +18,8 @@ import (
 // TorchMember writes one member of a torch wheel, such as
 // "torch/lib/libc10.so", to a file, and returns the release it is from. Only
 // that member is fetched. It is checked against the wheel's RECORD.
-func (s *Store) TorchMember(ctx context.Context, torch manifests.Version, arch manifests.Arch, member string, to *os.File) (release string, err error) {
-	p, err := s.torchPackage(ctx, torch, manifests.Platform{Arch: arch, OS: manifests.Linux})
+func (s *Store) TorchMember(ctx context.Context, torch manifests.Version, platform manifests.Platform, member string, to *os.File) (release string, err error) {
+	p, err := s.torchPackage(ctx, torch, platform)
 	if err != nil {
 		return "", err
 	}

@@ -171,6 +171,9 @@ func exportsOf(s *rule.Subject, o *rule.Options, v manifests.Version, needed []s
 	if platform == (manifests.Platform{}) && s.ELF != nil {
 		platform = manifests.Platform{Arch: archOf(s), OS: manifests.Linux}
 	}
+	if platform == (manifests.Platform{}) && s.MachO != nil && s.MachO.Arch() == "arm64" {
+		platform = manifests.Platform{Arch: manifests.AArch64, OS: manifests.Darwin}
+	}
 	return o.TorchExports(v, compute, platform)
 }
 

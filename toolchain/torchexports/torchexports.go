@@ -36,7 +36,11 @@ const (
 
 // Libraries are the parts of a torch wheel whose exports a table holds. That of
 // CUDA holds what its libraries add to those of the CPU.
-func Libraries(b manifests.Backend) []string {
+// Those of macOS have no backend of their own: the CPU's hold Metal's.
+func Libraries(b manifests.Backend, os manifests.OS) []string {
+	if os == manifests.Darwin {
+		return []string{"libc10.dylib", "libtorch_cpu.dylib", "libtorch.dylib", "libtorch_python.dylib"}
+	}
 	if b == manifests.CUDA {
 		return []string{"libc10_cuda.so", "libtorch_cuda.so"}
 	}
@@ -61,6 +65,11 @@ type Exports struct {
 func Find(torch manifests.Version, compute manifests.Compute, platform manifests.Platform) (*Exports, error) {
 	cpu := manifests.Compute{Backend: manifests.CPU}
 	switch compute.Backend {
+	case manifests.Metal:
+		if platform.OS != manifests.Darwin {
+			return nil, nil
+		}
+		fallthrough
 	case manifests.CPU:
 		return read(FileName(torch, cpu, platform))
 	case manifests.CUDA:

@@ -113,7 +113,7 @@ func TestAgainstInstalledTorch(t *testing.T) {
 			t.Fatal(err)
 		}
 		var names []string
-		for _, lib := range Libraries(compute.Backend) {
+		for _, lib := range Libraries(compute.Backend, manifests.Linux) {
 			f, err := elf.Open(filepath.Join(filepath.Dir(dirs[0]), "torch", "lib", lib))
 			if errors.Is(err, fs.ErrNotExist) && compute.Backend == manifests.CUDA {
 				t.Skip("the torch of .venv is a CPU build")
@@ -158,4 +158,30 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%x came back as %x", b, e.Bytes())
 		}
 	})
+}
+
+// TestMacOS holds that the tables of macOS are those of its libraries: what an
+// extension of Metal calls is in them, and what torch's headers define inline
+// is not.
+func TestMacOS(t *testing.T) {
+	darwin := manifests.Platform{Arch: manifests.AArch64, OS: manifests.Darwin}
+	for _, b := range []manifests.Backend{manifests.CPU, manifests.Metal} {
+		e, err := Find(manifests.MustVersion("2.13"), manifests.Compute{Backend: b}, darwin)
+		if err != nil || e == nil {
+			t.Fatalf("%s: %v, %v", b, e, err)
+		}
+		for name, want := range map[string]bool{
+			"_ZN2at3mps19getCurrentMPSStreamEv":      true,
+			"_ZN2at3mps9MPSStream14commandEncoderEv": true,
+			"_ZNK2at3mps9MPSStream5queueEv":          false,
+			"__ZN2at3mps19getCurrentMPSStreamEv":     false, // as Mach-O spells it
+		} {
+			if e.Has(name) != want {
+				t.Errorf("%s: %s: %v, want %v", b, name, !want, want)
+			}
+		}
+	}
+	if e, err := Find(manifests.MustVersion("2.13"), manifests.Compute{Backend: manifests.Metal}, platform(manifests.AArch64)); e != nil || err != nil {
+		t.Errorf("Metal on Linux: %v, %v", e, err)
+	}
 }

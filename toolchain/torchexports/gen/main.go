@@ -1,11 +1,12 @@
 // Command gen makes the export tables of package torchexports from the wheels
 // on the package index. For each release it reads about 130 MB for the CPU
-// libraries and 330 MB for those of CUDA.
+// libraries, 330 MB for those of CUDA and 80 MB for those of macOS.
 package main
 
 import (
 	"context"
 	"debug/elf"
+	"debug/macho"
 	"errors"
 	"flag"
 	"fmt"
@@ -26,23 +27,28 @@ import (
 func main() {
 	out := flag.String("out", "tables", "folder of the tables")
 	releases := flag.String("torch", "2.11,2.12,2.13,2.14,2.15", "torch releases")
-	archs := flag.String("arch", "x86_64,aarch64", "architectures")
+	platforms := flag.String("platform", "x86_64-linux,aarch64-linux,aarch64-darwin", "platforms")
 	backends := flag.String("backend", "cpu,cuda", "which libraries")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	for _, r := range strings.Split(*releases, ",") {
-		for _, a := range strings.Split(*archs, ",") {
+		for _, p := range strings.Split(*platforms, ",") {
+			arch, system, _ := strings.Cut(p, "-")
+			platform := manifests.Platform{Arch: manifests.Arch(arch), OS: manifests.OS(system)}
 			for _, b := range strings.Split(*backends, ",") {
-				if err := generate(ctx, *out, manifests.MustVersion(r), manifests.Arch(a), manifests.Backend(b)); err != nil {
-					log.Fatalf("torch %s %s %s: %v", r, a, b, err)
+				if platform.OS == manifests.Darwin && manifests.Backend(b) == manifests.CUDA {
+					continue
+				}
+				if err := generate(ctx, *out, manifests.MustVersion(r), platform, manifests.Backend(b)); err != nil {
+					log.Fatalf("torch %s %s %s: %v", r, p, b, err)
 				}
 			}
 		}
 	}
 }
 
-func generate(ctx context.Context, out string, torch manifests.Version, arch manifests.Arch, backend manifests.Backend) error {
+func generate(ctx context.Context, out string, torch manifests.Version, platform manifests.Platform, backend manifests.Backend) error {
 	tmp, err := os.MkdirTemp("", "torchexports-")
 	if err != nil {
 		return err
@@ -59,16 +65,20 @@ func generate(ctx context.Context, out string, torch manifests.Version, arch man
 			return "", err
 		}
 		defer f.Close()
-		if release, err = s.TorchMember(ctx, torch, arch, member, f); err == nil {
+		if release, err = s.TorchMember(ctx, torch, platform, member, f); err == nil {
 			err = use(f)
 		}
 		return release, err
 	}
 	var names []string
 	var release string
-	for _, lib := range torchexports.Libraries(backend) {
+	for _, lib := range torchexports.Libraries(backend, platform.OS) {
 		release, err = read("torch/lib/"+lib, func(f *os.File) error {
-			more, err := exported(f)
+			list := exported
+			if platform.OS == manifests.Darwin {
+				list = exportedMachO
+			}
+			more, err := list(f)
 			names = append(names, more...)
 			return err
 		})
@@ -87,7 +97,6 @@ func generate(ctx context.Context, out string, torch manifests.Version, arch man
 		}
 	}
 	e := torchexports.New(names)
-	platform := manifests.Platform{Arch: arch, OS: manifests.Linux}
 	fmt.Printf("torch %s %s %s: %d names\n", release, compute, platform, e.Len())
 	return renameio.WriteFile(filepath.Join(out, torchexports.FileName(torch, compute, platform)), e.Bytes(), 0o644)
 }
@@ -121,6 +130,25 @@ func exported(f *os.File) ([]string, error) {
 	for _, s := range syms {
 		if s.Section != elf.SHN_UNDEF && elf.ST_BIND(s.Info) != elf.STB_LOCAL {
 			names = append(names, s.Name)
+		}
+	}
+	return names, nil
+}
+
+// exportedMachO is the same of a library of macOS, with names as C has them.
+func exportedMachO(f *os.File) ([]string, error) {
+	const external, private = 0x01, 0x10 // N_EXT, N_PEXT
+	lib, err := macho.NewFile(f)
+	if err != nil {
+		return nil, err
+	}
+	if lib.Symtab == nil {
+		return nil, errors.New("the library has no symbol table")
+	}
+	var names []string
+	for _, s := range lib.Symtab.Syms {
+		if s.Sect != 0 && s.Type&external != 0 && s.Type&private == 0 {
+			names = append(names, strings.TrimPrefix(s.Name, "_"))
 		}
 	}
 	return names, nil
