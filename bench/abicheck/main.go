@@ -1,11 +1,15 @@
-// Command abicheck times the facts rules of abicheck beside kernel-abi-check,
-// the checker of kernel-builder, on one large library, each as a process of
-// its own, in turn, and prints wall time and peak memory of both.
+// Command abicheck times two halves of abicheck on one large library, each
+// beside a peer, as processes of their own, in turn: the facts rules beside
+// kernel-abi-check, the checker of kernel-builder, and the whole instruction
+// set pass (functions, classes, calls, CPU tests) beside objdump -d, which
+// only decodes. It prints wall time and peak memory, and for code the bytes
+// that one core gets through in a second of processor time.
 //
-//	go run ./bench/abicheck [-file LIB] [-runs 10] [-peer PROGRAM]
+//	go run ./bench/abicheck [-file LIB] [-runs 10] [-peer PROGRAM] [-isa-runs 3] [-objdump PROGRAM]
 //
 // Without -peer it builds the pinned release with cargo into a temporary
-// folder; without cargo it prints its own figures alone and says so.
+// folder; without cargo it prints its own figures alone and says so. A run
+// count of 0 leaves a half out.
 package main
 
 import (
@@ -33,13 +37,24 @@ func main() {
 	file := flag.String("file", "", "library to check; the default is libtorch_cpu.so of .venv")
 	runs := flag.Int("runs", 10, "runs of each program")
 	peer := flag.String("peer", "", "kernel-abi-check program, instead of building one")
-	self := flag.Bool("self", false, "check the file once and end (what is timed)")
+	isaRuns := flag.Int("isa-runs", 3, "runs of the instruction set pass; objdump runs once")
+	objdump := flag.String("objdump", "objdump", "objdump to compare with, none for no peer")
+	self := flag.String("self", "", "check the file once, its facts or isa, and end (what is timed)")
 	flag.Parse()
 	var err error
-	if *self {
-		err = once(ctx, *file)
-	} else {
-		err = compare(ctx, *file, *peer, *runs)
+	switch {
+	case *self != "":
+		err = once(ctx, *file, *self == "facts")
+	default:
+		if *file == "" {
+			*file, err = largest()
+		}
+		if err == nil && *runs > 0 {
+			err = compare(ctx, *file, *peer, *runs)
+		}
+		if err == nil && *isaRuns > 0 {
+			err = compareISA(ctx, *file, *objdump, *isaRuns)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench/abicheck:", err)
@@ -47,19 +62,21 @@ func main() {
 	}
 }
 
-func once(ctx context.Context, file string) error {
-	_, err := abicheck.Check(ctx, []string{file}, &abicheck.Options{FactsOnly: true})
+func once(ctx context.Context, file string, facts bool) error {
+	_, err := abicheck.Check(ctx, []string{file}, &abicheck.Options{FactsOnly: facts})
 	return err
 }
 
-func compare(ctx context.Context, file, peer string, runs int) error {
-	if file == "" {
-		found, _ := filepath.Glob(".venv/lib/python3*/site-packages/torch/lib/libtorch_cpu.so")
-		if len(found) == 0 {
-			return errors.New("no torch in .venv: run make venv, or give -file")
-		}
-		file = found[0]
+// largest finds the library that everything is measured on.
+func largest() (string, error) {
+	found, _ := filepath.Glob(".venv/lib/python3*/site-packages/torch/lib/libtorch_cpu.so")
+	if len(found) == 0 {
+		return "", errors.New("no torch in .venv: run make venv, or give -file")
 	}
+	return found[0], nil
+}
+
+func compare(ctx context.Context, file, peer string, runs int) error {
 	me, err := os.Executable()
 	if err != nil {
 		return err
@@ -72,7 +89,7 @@ func compare(ctx context.Context, file, peer string, runs int) error {
 		wall  []time.Duration
 		peak  int64
 	}
-	programs := []*program{{name: "thoxbuild abicheck, facts", argv: []string{me, "-self", "-file", file}}}
+	programs := []*program{{name: "thoxbuild abicheck, facts", argv: []string{me, "-self", "facts", "-file", file}}}
 	if peer == "" {
 		dir, err := os.MkdirTemp("", "bench-abicheck-")
 		if err != nil {
