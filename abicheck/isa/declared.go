@@ -15,7 +15,6 @@ func (im *image) declare(ctx context.Context, s *rule.Subject, o *rule.Options, 
 	if len(o.Guards)+len(o.Dispatchers) == 0 {
 		return nil, nil
 	}
-	im.guards = o.Guards
 	found := map[string]bool{}
 	for _, g := range o.Guards {
 		if d, ok := data(g); ok {

@@ -19,6 +19,7 @@ type image struct {
 	// state holds data symbols by name, for the objects that hold CPU features.
 	state  []dataSym
 	guards []string // declared names whose value or result is a CPU test
+	index  *index   // once it is made
 	// writable tells whether an address is data that code may change.
 	writable func(addr uint64) bool
 	// branches are where branches of an AArch64 object go, by their address: an

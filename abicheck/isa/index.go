@@ -1,10 +1,6 @@
 package isa
 
-import (
-	"runtime"
-	"slices"
-	"sync"
-)
+import "slices"
 
 // An index holds, for every function of an image, whom it calls and which data
 // it touches. The numbers of all functions lie in few slices: a large library
@@ -40,46 +36,52 @@ const (
 // state data beyond this is no address of an image that fits in memory.
 const maxAddr = 1 << 60
 
-// newIndex reads all functions, several at a time.
+// An indexPart is the index of a run of functions.
+type indexPart struct {
+	calls, callLen []int32
+	data           []dataRef
+	dataLen        []int32
+	guard, out     []bool
+	lookup         []bool
+}
+
+// add appends what the next function refers to.
+func (p *indexPart) add(im *image, r *ref) {
+	r.tidy()
+	c, d := len(p.calls), len(p.data)
+	for _, callee := range r.calls {
+		p.calls = append(p.calls, int32(callee))
+	}
+	for _, a := range r.reads {
+		p.data = im.ref(p.data, a, refRead)
+	}
+	for _, a := range r.leas {
+		p.data = im.ref(p.data, a, refRead|refLea)
+	}
+	for _, a := range r.touch {
+		p.data = im.ref(p.data, a, refTouch)
+	}
+	p.callLen = append(p.callLen, int32(len(p.calls)-c))
+	p.dataLen = append(p.dataLen, int32(len(p.data)-d))
+	p.guard, p.out, p.lookup = append(p.guard, r.guard), append(p.out, r.out), append(p.lookup, r.lookup)
+}
+
+// newIndex reads all functions, where no scan has made the index already.
 func newIndex(im *image) *index {
-	n := len(im.fns)
-	x := &index{guard: make([]bool, n), out: make([]bool, n), lookup: make([]bool, n)}
-	workers := max(1, min(runtime.GOMAXPROCS(0), n/256))
-	if im.machine != machineX86 {
-		workers = 1 // what AArch64 code names is worked out in one place
+	if im.index == nil {
+		parts := make([]indexPart, 1)
+		for i := range im.fns {
+			r := im.refs(i)
+			parts[0].add(im, &r)
+		}
+		im.index = assemble(len(im.fns), parts)
 	}
-	type part struct {
-		calls, callLen []int32
-		data           []dataRef
-		dataLen        []int32
-	}
-	parts := make([]part, workers)
-	var wg sync.WaitGroup
-	for k := range workers {
-		wg.Go(func() {
-			p := &parts[k]
-			for i := k * n / workers; i < (k+1)*n/workers; i++ {
-				r := im.refs(i)
-				x.guard[i], x.out[i], x.lookup[i] = r.guard, r.out, r.lookup
-				c, d := len(p.calls), len(p.data)
-				for _, callee := range r.calls {
-					p.calls = append(p.calls, int32(callee))
-				}
-				for _, a := range r.reads {
-					p.data = im.ref(p.data, a, refRead)
-				}
-				for _, a := range r.leas {
-					p.data = im.ref(p.data, a, refRead|refLea)
-				}
-				for _, a := range r.touch {
-					p.data = im.ref(p.data, a, refTouch)
-				}
-				p.callLen = append(p.callLen, int32(len(p.calls)-c))
-				p.dataLen = append(p.dataLen, int32(len(p.data)-d))
-			}
-		})
-	}
-	wg.Wait()
+	return im.index
+}
+
+// assemble joins the parts of n functions, and turns calls round.
+func assemble(n int, parts []indexPart) *index {
+	x := &index{guard: make([]bool, 0, n), out: make([]bool, 0, n)}
 	x.calls.at, x.data.at = make([]int32, 1, n+1), make([]int32, 1, n+1)
 	count := make([]int32, n+1)
 	for k := range parts {
@@ -90,10 +92,11 @@ func newIndex(im *image) *index {
 		}
 		x.calls.all = append(x.calls.all, p.calls...)
 		x.data.all = append(x.data.all, p.data...)
+		x.guard, x.out, x.lookup = append(x.guard, p.guard...), append(x.out, p.out...), append(x.lookup, p.lookup...)
 		for _, c := range p.calls {
 			count[c+1]++
 		}
-		*p = part{}
+		*p = indexPart{}
 	}
 	for i := range n {
 		count[i+1] += count[i]

@@ -15,6 +15,19 @@ import (
 // maxEach bounds the findings of one rule on one file.
 const maxEach = 50
 
+// maxForeign is up to how much code what other files can call is looked at in
+// a library that is not one's own, unless the check is strict: it makes a note
+// at most, and takes most of the time.
+const maxForeign = 64 << 20
+
+// codeSize is how much code there is.
+func (im *image) codeSize() (n int) {
+	for i := range im.text {
+		n += len(im.text[i].bytes)
+	}
+	return n
+}
+
 // maxLoad is the same for ISA-LOAD, whose findings have one cause more often
 // than not.
 const maxLoad = 8
@@ -35,7 +48,8 @@ func checkLibrary(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule
 // judge applies the rules to a linked file of any format.
 func judge(ctx context.Context, s *rule.Subject, o *rule.Options, t target, l *library) ([]rule.Finding, error) {
 	c := &checker{s: s, t: t}
-	if err := l.scan(ctx, &t, false); err != nil {
+	l.guards = o.Guards
+	if err := l.scanIndexed(ctx, &t, false); err != nil {
 		return nil, err
 	}
 	c.note(l)
@@ -55,12 +69,16 @@ func judge(ctx context.Context, s *rule.Subject, o *rule.Options, t target, l *l
 		return c.out, nil // nothing above the baseline: nothing to reach
 	}
 	w := newWalker(&l.image, &t, false)
+	found := map[uint64]bool{}
+	if roots := w.above(l.load); len(roots) > 0 {
+		w.findState(roots)
+		c.load(l, w, found)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	found := map[uint64]bool{}
-	c.load(l, w, found)
-	if own || s.Role == rule.Foreign {
+	if own || s.Role == rule.Foreign && (o.Strict || l.codeSize() <= maxForeign) {
+		w.findState(nil)
 		if err := c.calls(ctx, l, w, own, found, unitBody); err != nil {
 			return nil, err
 		}
@@ -384,7 +402,7 @@ func (c *checker) provenance(ctx context.Context, l *library, o *rule.Options, u
 		}
 		var detail []string
 		if w == nil {
-			w = newWalker(&l.image, &c.t, false)
+			w = newWalker(&l.image, &c.t, false) // for its index alone
 		}
 		if caller, ok := l.baselineCaller(w, i); ok {
 			detail = append(detail, "called from: "+caller+" (baseline code, no CPU test on the path)")

@@ -102,6 +102,7 @@ func checkObject(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.
 			}
 		}
 	}
+	m.o.guards = o.Guards
 	if _, err := m.o.declare(ctx, s, o, m.o.dataNamed); err != nil {
 		return nil, err
 	}
@@ -337,6 +338,7 @@ func (c *checker) inits(m *member, unit bool) {
 		}
 		if w == nil {
 			w = newWalker(&o.image, &c.t, unit)
+			w.findState(nil)
 		}
 		return from(w, fn)
 	}
@@ -453,6 +455,7 @@ func (c *checker) base(m *member) {
 		return
 	}
 	w := newWalker(&o.image, &c.t, false)
+	w.findState(nil)
 	reached := map[uint64]hit{}
 	for i := range o.fns {
 		f := &o.fns[i]

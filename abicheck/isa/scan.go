@@ -11,31 +11,64 @@ import (
 	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
 )
 
+// chunk is how many functions a worker takes at a time.
+const chunk = 256
+
 // scan decodes every function and fills in its traits.
 func (im *image) scan(ctx context.Context, t *target, isaUnit bool) error {
+	return im.eachChunk(ctx, func(k, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			im.scanOne(&im.fns[i], t, isaUnit, nil)
+		}
+	})
+}
+
+// scanIndexed is scan that makes the index of calls and data in the same pass.
+func (im *image) scanIndexed(ctx context.Context, t *target, isaUnit bool) error {
+	if im.machine != elf.EM_X86_64 {
+		return im.scan(ctx, t, isaUnit) // newIndex follows when it is needed
+	}
+	parts := make([]indexPart, (len(im.fns)+chunk-1)/chunk)
+	err := im.eachChunk(ctx, func(k, lo, hi int) {
+		var r ref
+		for i := lo; i < hi; i++ {
+			r.reset(i)
+			im.scanOne(&im.fns[i], t, isaUnit, &r)
+			r.guard = r.guard || im.fns[i].cpuid
+			parts[k].add(im, &r)
+		}
+	})
+	if err == nil {
+		im.index = assemble(len(im.fns), parts)
+	}
+	return err
+}
+
+// eachChunk calls do for all functions, a run of them at a time, on all
+// processors.
+func (im *image) eachChunk(ctx context.Context, do func(k, lo, hi int)) error {
 	var next atomic.Int64
-	const chunk = 256
 	g, ctx := errgroup.WithContext(ctx)
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error {
 			for {
-				lo := int(next.Add(chunk)) - chunk
-				if lo >= len(im.fns) {
+				k := int(next.Add(1)) - 1
+				if k*chunk >= len(im.fns) {
 					return nil
 				}
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				for i := lo; i < min(lo+chunk, len(im.fns)); i++ {
-					im.scanOne(&im.fns[i], t, isaUnit)
-				}
+				do(k, k*chunk, min((k+1)*chunk, len(im.fns)))
 			}
 		})
 	}
 	return g.Wait()
 }
 
-func (im *image) scanOne(f *function, t *target, isaUnit bool) {
+// scanOne fills in the traits of f, and r with what it refers to unless that
+// is nil.
+func (im *image) scanOne(f *function, t *target, isaUnit bool, r *ref) {
 	if im.machine == elf.EM_AARCH64 {
 		im.scanA64(f, t, isaUnit)
 		return
@@ -73,6 +106,9 @@ func (im *image) scanOne(f *function, t *target, isaUnit bool) {
 					f.sse = true
 				}
 			}
+		}
+		if r != nil && (in.Flow != x86.FlowNext || in.Flags&x86.IsRIP != 0) {
+			im.refer(r, f, &in, f.addr+uint64(at))
 		}
 		at += int(in.Len)
 	}

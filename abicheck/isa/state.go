@@ -75,9 +75,16 @@ const maxRounds = 6
 // findState computes the dispatch state of an image: named objects, what a
 // function with cpuid touches, and what functions store that depends on it.
 // Functions are walked that read the state, and those that call a function
-// whose result or output depends on it, until nothing new is found.
-func (w *walker) findState() {
+// whose result or output depends on it, until nothing new is found. With roots
+// only what a walk from there can meet is looked at.
+func (w *walker) findState(roots []int) {
 	im := w.im
+	w.memo = map[walkKey]*summary{}
+	relevant := func(int) bool { return true }
+	if roots != nil {
+		met := w.relevant(roots)
+		relevant = func(fn int) bool { return met[fn] }
+	}
 	w.d = stateSet{}
 	for _, s := range im.state {
 		w.d.add(s.addr, s.size)
@@ -119,9 +126,9 @@ func (w *walker) findState() {
 			told = append(told, i)
 		}
 	}
-	w.near = w.readers(w.d)
+	w.near = w.readers(w.d, relevant)
 	for i, guard := range w.index.guard {
-		if guard {
+		if guard && relevant(i) {
 			w.near[i] = true
 		}
 	}
@@ -130,7 +137,9 @@ func (w *walker) findState() {
 		for _, fn := range told {
 			tells[fn] = true
 			for _, c := range w.index.callers.of(fn) {
-				work[int(c)] = true
+				if relevant(int(c)) {
+					work[int(c)] = true
+				}
 			}
 		}
 		// What was found of these before may hold no longer, nor what was
@@ -156,20 +165,20 @@ func (w *walker) findState() {
 		if len(fresh) == 0 && len(told) == 0 {
 			break
 		}
-		work = w.readers(fresh)
+		work = w.readers(fresh, relevant)
 	}
 	w.finding, w.store = false, nil
 	w.told, w.memo = w.memo, map[walkKey]*summary{}
 }
 
 // readers are the functions that read some of d, or take its address.
-func (w *walker) readers(d stateSet) map[int]bool {
+func (w *walker) readers(d stateSet, relevant func(int) bool) map[int]bool {
 	out := map[int]bool{}
 	if len(d) == 0 {
 		return out
 	}
 	for i := range w.im.fns {
-		if w.im.fns[i].pseudo {
+		if w.im.fns[i].pseudo || !relevant(i) {
 			continue
 		}
 		for _, r := range w.index.data.of(i) {
@@ -180,6 +189,49 @@ func (w *walker) readers(d stateSet) map[int]bool {
 		}
 	}
 	return out
+}
+
+// relevant are the functions that a walk from roots can meet, those that may
+// store what these read, and the small ones that they ask.
+func (w *walker) relevant(roots []int) []bool {
+	met := make([]bool, len(w.im.fns))
+	work := slices.Clone(roots)
+	read := map[uint64]bool{}
+	for range 3 {
+		for len(work) > 0 {
+			fn := work[len(work)-1]
+			work = work[:len(work)-1]
+			if met[fn] {
+				continue
+			}
+			met[fn] = true
+			for _, r := range w.index.data.of(fn) {
+				if r&refRead != 0 {
+					read[uint64(r&refAddr)] = true
+				}
+			}
+			for _, c := range w.index.calls.of(fn) {
+				if !met[c] && (w.leads(int(c)) || w.im.fns[c].insns <= maxSmall) {
+					work = append(work, int(c))
+				}
+			}
+		}
+		for i := range w.im.fns {
+			if f := &w.im.fns[i]; met[i] || f.insns > maxSmall && !f.cpuid {
+				continue
+			}
+			for _, r := range w.index.data.of(i) {
+				if r&(refTouch|refLea) != 0 && read[uint64(r&refAddr)] {
+					work = append(work, i)
+					break
+				}
+			}
+		}
+	}
+	for _, fn := range work {
+		met[fn] = true
+	}
+	return met
 }
 
 // passed takes what a function passes by address to one that asks the CPU for
@@ -217,56 +269,73 @@ func (im *image) refs(i int) ref {
 			at++
 			continue
 		}
-		pc := f.addr + uint64(at)
+		im.refer(&r, f, &in, f.addr+uint64(at))
 		at += int(in.Len)
-		switch in.Flow {
-		case x86.FlowCall, x86.FlowJmp, x86.FlowJcc:
-			to := in.Target(pc)
-			if to >= f.addr && to < f.end() {
-				continue
-			}
-			if c, name := im.resolve(to); name != "" {
-				r.guard = r.guard || im.asks(name)
-			} else if c >= 0 {
-				r.calls = append(r.calls, c)
-			}
-			continue
-		}
-		to, rip := in.RIPTarget(pc)
-		if !rip {
-			continue
-		}
-		if in.Flow != x86.FlowNext {
-			if c, name := im.through(to); name != "" {
-				r.guard = r.guard || im.asks(name)
-			} else if c >= 0 {
-				r.calls = append(r.calls, c)
-			}
-			continue
-		}
-		if s, ok := im.slots[to]; ok {
-			if s.name != "" && im.holds(s.name) {
-				r.guard = true
-			}
-			r.reads = append(r.reads, s.addr)
-			continue
-		}
-		if in.Map == 0 && in.Op == 0x8d {
-			if im.writable(to) {
-				r.leas = append(r.leas, to)
-			}
-			continue
-		}
-		e := in.Effects()
-		if e.MemRead {
-			r.reads = append(r.reads, to)
-		}
-		if im.writable(to) {
-			r.touch = append(r.touch, to)
-			r.write = r.write || e.MemWrite
-		}
 	}
+	r.tidy()
+	return r
+}
+
+// reset makes r ready for function i and keeps its memory.
+func (r *ref) reset(i int) {
+	*r = ref{fn: i, leas: r.leas[:0], reads: r.reads[:0], touch: r.touch[:0], calls: r.calls[:0]}
+}
+
+func (r *ref) tidy() {
 	slices.Sort(r.calls)
 	r.calls = slices.Compact(r.calls)
-	return r
+}
+
+// refer adds to r what the instruction of f at pc refers to.
+func (im *image) refer(r *ref, f *function, in *x86.Inst, pc uint64) {
+	switch in.Flow {
+	case x86.FlowCall, x86.FlowJmp, x86.FlowJcc:
+		to := in.Target(pc)
+		if to >= f.addr && to < f.end() {
+			return
+		}
+		if c, name := im.resolve(to); name != "" {
+			r.guard = r.guard || im.asks(name)
+		} else if c >= 0 {
+			r.calls = append(r.calls, c)
+		}
+		return
+	}
+	to, rip := in.RIPTarget(pc)
+	if !rip {
+		return
+	}
+	if in.Flow != x86.FlowNext {
+		if c, name := im.through(to); name != "" {
+			r.guard = r.guard || im.asks(name)
+		} else if c >= 0 {
+			r.calls = append(r.calls, c)
+		}
+		return
+	}
+	if s, ok := im.slots[to]; ok {
+		if s.name != "" && im.holds(s.name) {
+			r.guard = true
+		}
+		r.reads = append(r.reads, s.addr)
+		return
+	}
+	writable := im.writable(to)
+	if in.Map == 0 && in.Op == 0x8d {
+		if writable {
+			r.leas = append(r.leas, to)
+		}
+		return
+	}
+	if !writable && !im.holdsState(to) {
+		return // nothing can change it
+	}
+	e := in.Effects()
+	if e.MemRead {
+		r.reads = append(r.reads, to)
+	}
+	if writable {
+		r.touch = append(r.touch, to)
+		r.write = r.write || e.MemWrite
+	}
 }

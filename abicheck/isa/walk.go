@@ -61,12 +61,12 @@ type link struct {
 // maxHits bounds what one summary keeps: further ones have the same causes.
 const maxHits = 24
 
+// newWalker makes a walker; findState has to come before a walk.
 func newWalker(im *image, t *target, unit bool) *walker {
 	w := &walker{im: im, t: t, unit: unit, memo: map[walkKey]*summary{}, graphs: map[int]*flowGraph{}, index: newIndex(im), near: map[int]bool{}, abi: &conventionX86}
 	if im.machine != machineX86 {
 		w.abi = &conventionA64
 	}
-	w.findState()
 	return w
 }
 
@@ -86,6 +86,18 @@ func (w *walker) resolver(fn int) []hit {
 func (w *walker) with(fn int, ctx uint8) []hit {
 	s := w.summary(fn, ctx, 0)
 	return slices.SortedFunc(maps.Values(s.hits), func(a, b hit) int { return cmp.Compare(a.addr, b.addr) })
+}
+
+// above picks the functions of roots that lead above the baseline at all, CPU
+// tests or not.
+func (w *walker) above(roots []root) []int {
+	var out []int
+	for _, r := range roots {
+		if fn := w.im.at(r.addr); fn >= 0 && w.leads(fn) {
+			out = append(out, fn)
+		}
+	}
+	return out
 }
 
 // leads reports whether direct calls lead from fn to code above the baseline.
