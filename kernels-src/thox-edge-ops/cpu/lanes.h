@@ -40,39 +40,6 @@ THOX_INLINE F mul(F a, F b) {
   return a;
 }
 
-THOX_INLINE F div(F a, F b) {
-  THOX_EACH_REG a.r[j] = reg_div(a.r[j], b.r[j]);
-  return a;
-}
-
-// One plus e^-x, with a relative error below 2.3e-7 for x in [-88.72, 87]
-// (tests/exp_error.cpp measures it over every such float); 1 above, inf below,
-// NaN for NaN.
-//
-// e^-x = 2^n e^-r with n = -round(x / ln 2), r = x + n ln 2 and |r| <= ln(2) / 2.
-// Adding a number whose last bit weighs 1 rounds to a whole one, and leaves
-// n + 126 in the last bits for the unit to make 2^n of. ln 2 is split in two
-// parts, the first short enough that its product with n is exact. The
-// polynomial is the minimax one of degree 5 that begins with 1 - r.
-THOX_INLINE F one_plus_exp_minus(F x) {
-  const Reg whole = reg_splat(12582912.f + 126.f);
-  THOX_EACH_REG {
-    // Written so that a NaN comes through: the second operand wins.
-    Reg r = reg_min(reg_splat(87.f), reg_max(reg_splat(-89.f), x.r[j]));
-    const Reg biased = reg_sub(whole, reg_mul(r, reg_splat(1.44269504f)));
-    const Reg n = reg_sub(biased, whole);
-    r = reg_fma(n, reg_splat(0.693359375f), r);
-    r = reg_fma(n, reg_splat(-2.12194440e-4f), r);
-    Reg p = reg_fma(r, reg_splat(-0.008312501f), reg_splat(0.04189033f));
-    p = reg_fma(r, p, reg_splat(-0.16667116f));
-    p = reg_fma(r, p, reg_splat(0.4999923f));
-    p = reg_fma(r, p, reg_splat(-1.f));
-    p = reg_fma(r, p, reg_splat(1.f));
-    x.r[j] = reg_one_plus_scaled(p, n, biased);
-  }
-  return x;
-}
-
 // Sixteen elements at p, as fp32.
 THOX_INLINE F load(const float* p) {
   F f;
@@ -100,32 +67,6 @@ THOX_INLINE void store(float* p, F f) {
 
 THOX_INLINE void store(Half* p, F f) { lanes_store(p, f.r); }
 THOX_INLINE void store(BFloat16* p, F f) { lanes_store(p, f.r); }
-
-// load and store for computations in which the order of the lanes does not
-// matter, with all of their operands of type T: cheaper on some units.
-template <class T>
-THOX_INLINE F load_any_order(const T* p) {
-  return load(p);
-}
-
-template <class T>
-THOX_INLINE void store_any_order(T* p, F f) {
-  store(p, f);
-}
-
-#ifdef THOX_SPLIT_BFLOAT16
-template <>
-THOX_INLINE F load_any_order<BFloat16>(const BFloat16* p) {
-  F f;
-  lanes_load_split(p, f.r);
-  return f;
-}
-
-template <>
-THOX_INLINE void store_any_order<BFloat16>(BFloat16* p, F f) {
-  lanes_store_split(p, f.r);
-}
-#endif
 
 // The value that store followed by load gives.
 template <class T>
@@ -213,27 +154,66 @@ THOX_INLINE void store_tail(T* p, F f, int n) {
 #endif  // THOX_MASKED_TAILS
 
 // load or load_tail, by whether n is a whole vector.
-template <bool kTail, bool kAnyOrder = false, class T>
+template <bool kTail, class T>
 THOX_INLINE F load_n(const T* p, int n) {
   if constexpr (kTail) {
     return load_tail(p, n);
-  } else if constexpr (kAnyOrder) {
-    return load_any_order(p);
   } else {
     return load(p);
   }
 }
 
-template <bool kTail, bool kAnyOrder = false, class T>
+template <bool kTail, class T>
 THOX_INLINE void store_n(T* p, F f, int n) {
   if constexpr (kTail) {
     store_tail(p, f, n);
-  } else if constexpr (kAnyOrder) {
-    store_any_order(p, f);
   } else {
     store(p, f);
   }
 }
+
+// 32 elements, in the order that is cheapest to load: of bf16 those with an even
+// index, then the odd ones; of other types the first sixteen, then the last.
+// The same on every unit, so that a sum over lanes is.
+template <class T>
+THOX_INLINE void load_pair(const T* p, F (&f)[2]) {
+  f[0] = load(p);
+  f[1] = load(p + kLanes);
+}
+THOX_INLINE void load_pair(const BFloat16* p, F (&f)[2]) {
+  THOX_EACH_REG load_even_odd(p + 2 * kRegLanes * j, f[0].r[j], f[1].r[j]);
+}
+
+template <class T>
+THOX_INLINE void store_pair(T* p, const F (&f)[2]) {
+  store(p, f[0]);
+  store(p + kLanes, f[1]);
+}
+THOX_INLINE void store_pair(BFloat16* p, const F (&f)[2]) { store_even_odd(p, f[0].r, f[1].r); }
+
+// What each_block (rows.h) divides a row into, and how its elements come and go.
+struct Pair {
+  static constexpr int count = 2;  // of F
+  template <class T>
+  THOX_INLINE void load(const T* p, F (&f)[2]) const { load_pair(p, f); }
+  template <class T>
+  THOX_INLINE void store(T* p, const F (&f)[2]) const { store_pair(p, f); }
+};
+struct Whole {
+  static constexpr int count = 1;
+  template <class T>
+  THOX_INLINE void load(const T* p, F (&f)[1]) const { f[0] = thox_edge_ops_cpu::load(p); }
+  template <class T>
+  THOX_INLINE void store(T* p, const F (&f)[1]) const { thox_edge_ops_cpu::store(p, f[0]); }
+};
+struct Tail {
+  static constexpr int count = 1;
+  int n;
+  template <class T>
+  THOX_INLINE void load(const T* p, F (&f)[1]) const { f[0] = load_tail(p, n); }
+  template <class T>
+  THOX_INLINE void store(T* p, const F (&f)[1]) const { store_tail(p, f[0], n); }
+};
 
 }  // namespace
 }  // namespace thox_edge_ops_cpu

@@ -6,34 +6,29 @@
 // rows nor the thread changes it.
 #pragma once
 
+#include "gate.h"
+
 namespace thox_edge_ops_cpu {
 namespace {
 
 #define THOX_LAMBDA __attribute__((always_inline))
 
-template <bool kValue>
-struct Bool {
-  static constexpr bool value = kValue;
-};
-
-// Calls at(tail, i, j, n) for the elements [i, i + n) of [0, length), block by
-// block, with j = 0, 1, 2, 3, 0, ...: n is sixteen and tail is Bool<false>,
-// but for the rest of a length that is no multiple of sixteen.
+// Calls at(kind, i, j) for the elements from i of [0, length), kind by kind: a
+// Pair is 32 elements, a Whole sixteen and a Tail the rest. j = 0, 1, 2, 3 is
+// the sum that the block's first F belongs to.
 template <class Fn>
 THOX_INLINE void each_block(int64_t length, Fn at) {
-  constexpr Bool<false> whole{};
   int64_t i = 0;
   for (; i + 4 * kLanes <= length; i += 4 * kLanes) {
-    at(whole, i, 0, kLanes);
-    at(whole, i + kLanes, 1, kLanes);
-    at(whole, i + 2 * kLanes, 2, kLanes);
-    at(whole, i + 3 * kLanes, 3, kLanes);
+    at(Pair{}, i, 0);
+    at(Pair{}, i + 2 * kLanes, 2);
   }
-  if (i + kLanes <= length) at(whole, i, 0, kLanes), i += kLanes;
-  if (i + kLanes <= length) at(whole, i, 1, kLanes), i += kLanes;
-  if (i + kLanes <= length) at(whole, i, 2, kLanes), i += kLanes;
-  if (i < length) at(Bool<true>{}, i, 3, int(length - i));
+  if (i + 2 * kLanes <= length) at(Pair{}, i, 0), i += 2 * kLanes;
+  if (i + kLanes <= length) at(Whole{}, i, 2), i += kLanes;
+  if (i < length) at(Tail{int(length - i)}, i, 3);
 }
+
+#define THOX_EACH(N) _Pragma("GCC unroll 2") for (int k = 0; k < N; ++k)
 
 // A sum of squares in four times sixteen lanes, so that an addition need not
 // wait for the one before it.
@@ -52,8 +47,10 @@ struct Squares {
 template <class T>
 THOX_INLINE float inverse_rms(const T* x, int64_t n, float eps) {
   Squares squares;
-  each_block(n, [&](auto tail, int64_t i, int j, int m) THOX_LAMBDA {
-    squares.add_at(j, load_n<tail.value>(x + i, m));
+  each_block(n, [&](auto kind, int64_t i, int j) THOX_LAMBDA {
+    F v[kind.count];
+    kind.load(x + i, v);
+    THOX_EACH(kind.count) squares.add_at(j + k, v[k]);
   });
   return squares.inverse_rms(n, eps);
 }
@@ -70,10 +67,13 @@ void norm_rows(const NormArgs& p, int64_t begin, int64_t end) {
     if constexpr (kAdd) {
       T* const residual = static_cast<T*>(p.residual) + row * p.residual_stride;
       Squares squares;
-      each_block(p.cols, [&](auto tail, int64_t i, int j, int m) THOX_LAMBDA {
-        const F sum = rounded<T>(add(load_n<tail.value>(x + i, m), load_n<tail.value>(residual + i, m)));
-        store_n<tail.value>(residual + i, sum, m);
-        squares.add_at(j, sum);
+      each_block(p.cols, [&](auto kind, int64_t i, int j) THOX_LAMBDA {
+        F v[kind.count], r[kind.count];
+        kind.load(x + i, v);
+        kind.load(residual + i, r);
+        THOX_EACH(kind.count) r[k] = rounded<T>(add(v[k], r[k]));
+        kind.store(residual + i, r);
+        THOX_EACH(kind.count) squares.add_at(j + k, r[k]);
       });
       scale = squares.inverse_rms(p.cols, p.eps);
       x = residual;
@@ -81,43 +81,34 @@ void norm_rows(const NormArgs& p, int64_t begin, int64_t end) {
       scale = inverse_rms(x, p.cols, p.eps);
     }
     const F s = splat(scale);
-    each_block(p.cols, [&](auto tail, int64_t i, int, int m) THOX_LAMBDA {
-      const F gain = add(load_n<tail.value, true>(weight + i, m), offset);
-      store_n<tail.value, true>(out + i, mul(mul(load_n<tail.value, true>(x + i, m), s), gain), m);
+    each_block(p.cols, [&](auto kind, int64_t i, int) THOX_LAMBDA {
+      F v[kind.count], w[kind.count];
+      kind.load(x + i, v);
+      kind.load(weight + i, w);
+      THOX_EACH(kind.count) v[k] = mul(mul(v[k], s), add(w[k], offset));
+      kind.store(out + i, v);
     });
   }
-}
-
-// g * sigmoid(g) * u; tanh-GELU is g * sigmoid(2 z) * u with
-// z = sqrt(2 / pi) (g + 0.044715 g^3), since 1 + tanh(z) = 2 sigmoid(2 z).
-template <int kAct>
-THOX_INLINE F gated(F g, F u) {
-  F x = g;  // the sigmoid's argument
-  if constexpr (kAct == kGeluTanh) {
-    const F cubic = mul(mul(g, g), splat(0.0713548162726f));
-    x = mul(g, add(cubic, splat(1.59576912161f)));
-  }
-  return mul(div(g, one_plus_exp_minus(x)), u);
 }
 
 template <class T, int kAct>
 void gate_blocks(const GateArgs& p, int64_t begin, int64_t end) {
   const int64_t blocks = (p.cols + kGateBlock - 1) / kGateBlock;
   int64_t row = begin / blocks, block = begin % blocks;
+  const GateConstants<kAct> constants;
   for (int64_t unit = begin; unit < end; ++unit) {
     const int64_t first = block * kGateBlock;
     const int64_t cols = p.cols - first < kGateBlock ? p.cols - first : kGateBlock;
     const T* const gate = static_cast<const T*>(p.x) + row * p.x_stride + first;
     const T* const up = gate + p.cols;
     T* const out = static_cast<T*>(p.out) + row * p.out_stride + first;
-    int64_t i = 0;
-    for (; i + kLanes <= cols; i += kLanes) {
-      store_any_order(out + i, gated<kAct>(load_any_order(gate + i), load_any_order(up + i)));
-    }
-    if (i < cols) {
-      const int n = int(cols - i);
-      store_tail(out + i, gated<kAct>(load_tail(gate + i, n), load_tail(up + i, n)), n);
-    }
+    each_block(cols, [&](auto kind, int64_t i, int) THOX_LAMBDA {
+      F g[kind.count], u[kind.count];
+      kind.load(gate + i, g);
+      kind.load(up + i, u);
+      gated(constants, g, u);
+      kind.store(out + i, g);
+    });
     if (++block == blocks) block = 0, ++row;
   }
 }

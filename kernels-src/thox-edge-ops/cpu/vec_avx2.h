@@ -14,16 +14,32 @@ THOX_INLINE Reg reg_add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
 THOX_INLINE Reg reg_sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
 THOX_INLINE Reg reg_mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
 THOX_INLINE Reg reg_div(Reg a, Reg b) { return _mm256_div_ps(a, b); }
-THOX_INLINE Reg reg_min(Reg a, Reg b) { return _mm256_min_ps(a, b); }
-THOX_INLINE Reg reg_max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
 THOX_INLINE Reg reg_fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); }
 
-// 1 + p 2^n for whole n in [-126, 128], of which `biased` has n + 126 in its
-// last bits. 2^(n-1) is a number of the format for all n but -126, where 0
-// stands for it and 1 is the rounded result.
-THOX_INLINE Reg reg_one_plus_scaled(Reg p, Reg, Reg biased) {
-  const Reg half = _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(biased), 23)));
-  return _mm256_fmadd_ps(half, reg_splat(2.f), reg_splat(1.f));
+// For gate.h.
+#define THOX_FUSED 1  // reg_fma rounds once
+#define THOX_REG "x"  // a register to an assembler statement
+constexpr int kGateRegs = 4;
+constexpr float kPowerScale = 2.f;
+constexpr float kWholeBias = 126.f;
+
+THOX_INLINE Reg reg_constant(float v) { return reg_splat(v); }
+
+struct ClampConstants {
+  Reg low, high;
+  THOX_INLINE ClampConstants(float low, float high) : low(reg_splat(low)), high(reg_splat(high)) {}
+};
+// A NaN stays one: the second operand wins.
+THOX_INLINE Reg reg_clamp(Reg a, const ClampConstants& limits) {
+  return _mm256_min_ps(limits.high, _mm256_max_ps(limits.low, a));
+}
+
+// 1 + p 2^n with p given twice as large, for whole n in [-126, 129], of which
+// `biased` has n + 126 in its last bits: the exponent of 2^(n-1). That is a
+// number of the format for all n but -126, where 0 stands for it and 1 is the
+// rounded result, and 129, where it is infinite.
+THOX_INLINE Reg reg_one_plus_power(Reg p, Reg, Reg biased, Reg one) {
+  return _mm256_fmadd_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(biased), 23)), one);
 }
 
 THOX_INLINE Reg reg_load(const float* p) { return _mm256_loadu_ps(p); }
@@ -81,21 +97,23 @@ THOX_INLINE void lanes_store(BFloat16* p, const Reg (&r)[2]) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xd8));
 }
 
-// The elements with an even index in one register and the odd ones in the
-// other: half the work where their order does not matter.
-#define THOX_SPLIT_BFLOAT16
-
-THOX_INLINE void lanes_load_split(const BFloat16* p, Reg (&r)[2]) {
+// Sixteen elements: those with an even index, and the odd ones.
+THOX_INLINE void load_even_odd(const BFloat16* p, Reg& even, Reg& odd) {
   const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  r[0] = _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
-  r[1] = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(-0x10000)));
+  even = _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
+  odd = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(-0x10000)));
 }
 
-THOX_INLINE void lanes_store_split(BFloat16* p, const Reg (&r)[2]) {
-  __m256i even, odd;
-  bfloat16_bits(r[0], r[1], even, odd);
-  const __m256i words = _mm256_blend_epi16(_mm256_srli_epi32(even, 16), odd, 0xaa);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), words);
+THOX_INLINE void store_even_odd(BFloat16* p, const Reg (&even)[2], const Reg (&odd)[2]) {
+  // NaNs cost a branch only.
+  const Reg nan = _mm256_or_ps(_mm256_cmp_ps(even[0], odd[0], _CMP_UNORD_Q), _mm256_cmp_ps(even[1], odd[1], _CMP_UNORD_Q));
+  const bool numbers = __builtin_expect(_mm256_movemask_ps(nan) == 0, 1);
+  for (int j = 0; j < 2; ++j) {
+    const __m256i low = numbers ? number_bits(even[j]) : bfloat16_bits(even[j]);
+    const __m256i high = numbers ? number_bits(odd[j]) : bfloat16_bits(odd[j]);
+    const __m256i words = _mm256_blend_epi16(_mm256_srli_epi32(low, 16), high, 0xaa);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 16 * j), words);
+  }
 }
 
 THOX_INLINE Reg reg_rounded(Reg a, Half) { return _mm256_cvtph_ps(half_bits(a)); }

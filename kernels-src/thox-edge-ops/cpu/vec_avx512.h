@@ -15,13 +15,38 @@ THOX_INLINE Reg reg_add(Reg a, Reg b) { return _mm512_add_ps(a, b); }
 THOX_INLINE Reg reg_sub(Reg a, Reg b) { return _mm512_sub_ps(a, b); }
 THOX_INLINE Reg reg_mul(Reg a, Reg b) { return _mm512_mul_ps(a, b); }
 THOX_INLINE Reg reg_div(Reg a, Reg b) { return _mm512_div_ps(a, b); }
-THOX_INLINE Reg reg_min(Reg a, Reg b) { return _mm512_min_ps(a, b); }
-THOX_INLINE Reg reg_max(Reg a, Reg b) { return _mm512_max_ps(a, b); }
 THOX_INLINE Reg reg_fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_ps(a, b, c); }
 
+// For gate.h.
+#define THOX_FUSED 1  // reg_fma rounds once
+#define THOX_REG "v"  // a register to an assembler statement
+constexpr int kGateRegs = 2;
+constexpr float kPowerScale = 1.f;
+constexpr float kWholeBias = 126.f;
+
+// A constant that stays in its register: the compiler would rather load it
+// again and again, which is more loads than the CPU does meanwhile.
+THOX_INLINE Reg reg_constant(float v) {
+  Reg r = reg_splat(v);
+  __asm__("" : "+v"(r));
+  return r;
+}
+
+// The limits reach as far on both sides here, since the scaling below has no
+// lower limit. A NaN becomes one of them: whoever divides by what comes of it
+// has the NaN in the dividend.
+struct ClampConstants {
+  Reg magnitude;
+  THOX_INLINE ClampConstants(float low, float high) : magnitude(reg_constant(-low > high ? -low : high)) {}
+};
+THOX_INLINE Reg reg_clamp(Reg a, const ClampConstants& limits) {
+  constexpr int kSmallerMagnitudeWithSignOfFirst = 2;
+  return _mm512_range_ps(a, limits.magnitude, kSmallerMagnitudeWithSignOfFirst);
+}
+
 // 1 + p 2^n.
-THOX_INLINE Reg reg_one_plus_scaled(Reg p, Reg n, Reg) {
-  return _mm512_add_ps(_mm512_scalef_ps(p, n), reg_splat(1.f));
+THOX_INLINE Reg reg_one_plus_power(Reg p, Reg n, Reg, Reg one) {
+  return _mm512_add_ps(_mm512_scalef_ps(p, n), one);
 }
 
 THOX_INLINE Reg from_bits(__m256i bits, Half) { return _mm512_cvtph_ps(bits); }
@@ -45,10 +70,11 @@ THOX_INLINE __m512i bfloat16_bits(Reg a) {
   return _mm512_mask_or_epi32(sum, nan, bits, _mm512_set1_epi32(0x400000));
 }
 
+constexpr int kSubnormal = 0x20;  // of fpclass
+
 THOX_INLINE __m256i to_bits(Reg a, BFloat16) {
 #ifdef __AVX512BF16__
   // The instruction takes a subnormal number for 0, whatever the MXCSR says.
-  constexpr int kSubnormal = 0x20;
   if (__builtin_expect(_mm512_fpclass_ps_mask(a, kSubnormal) == 0, 1)) {
     return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a));
   }
@@ -67,6 +93,28 @@ THOX_INLINE Reg reg_load(const T* p) {
 template <class T>
 THOX_INLINE void lanes_store(T* p, const Reg (&r)[1]) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), to_bits(r[0], T()));
+}
+
+// 32 elements: those with an even index, and the odd ones.
+THOX_INLINE void load_even_odd(const BFloat16* p, Reg& even, Reg& odd) {
+  const __m512i words = _mm512_loadu_si512(p);
+  even = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+  odd = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(-0x10000)));
+}
+
+THOX_INLINE void store_even_odd(BFloat16* p, const Reg (&evens)[1], const Reg (&odds)[1]) {
+  const Reg even = evens[0], odd = odds[0];
+#ifdef __AVX512BF16__
+  if (__builtin_expect((_mm512_fpclass_ps_mask(even, kSubnormal) | _mm512_fpclass_ps_mask(odd, kSubnormal)) == 0, 1)) {
+    const __m512i halves = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(odd, even));
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    _mm512_storeu_si512(p, _mm512_permutexvar_epi16(order, halves));
+    return;
+  }
+#endif
+  const __m512i low = _mm512_srli_epi32(bfloat16_bits(even), 16);
+  _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaa, low, bfloat16_bits(odd)));
 }
 
 THOX_INLINE Reg reg_rounded(Reg a, Half) { return from_bits(to_bits(a, Half()), Half()); }

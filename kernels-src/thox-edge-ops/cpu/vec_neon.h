@@ -17,15 +17,31 @@ THOX_INLINE Reg reg_add(Reg a, Reg b) { return vaddq_f32(a, b); }
 THOX_INLINE Reg reg_sub(Reg a, Reg b) { return vsubq_f32(a, b); }
 THOX_INLINE Reg reg_mul(Reg a, Reg b) { return vmulq_f32(a, b); }
 THOX_INLINE Reg reg_div(Reg a, Reg b) { return vdivq_f32(a, b); }
-THOX_INLINE Reg reg_min(Reg a, Reg b) { return vminq_f32(a, b); }
-THOX_INLINE Reg reg_max(Reg a, Reg b) { return vmaxq_f32(a, b); }
 THOX_INLINE Reg reg_fma(Reg a, Reg b, Reg c) { return vfmaq_f32(c, a, b); }
-// 1 + p 2^n for whole n in [-126, 128], of which `biased` has n + 126 in its
-// last bits. 2^(n-1) is a number of the format for all n but -126, where 0
-// stands for it and 1 is the rounded result.
-THOX_INLINE Reg reg_one_plus_scaled(Reg p, Reg, Reg biased) {
-  const Reg half = vmulq_f32(p, vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(biased), 23)));
-  return vfmaq_f32(reg_splat(1.f), half, reg_splat(2.f));
+
+// For gate.h.
+#define THOX_FUSED 1  // reg_fma rounds once
+#define THOX_REG "w"  // a register to an assembler statement
+constexpr int kGateRegs = 4;
+constexpr float kPowerScale = 2.f;
+constexpr float kWholeBias = 126.f;
+
+THOX_INLINE Reg reg_constant(float v) { return reg_splat(v); }
+
+struct ClampConstants {
+  Reg low, high;
+  THOX_INLINE ClampConstants(float low, float high) : low(reg_splat(low)), high(reg_splat(high)) {}
+};
+THOX_INLINE Reg reg_clamp(Reg a, const ClampConstants& limits) {
+  return vminq_f32(limits.high, vmaxq_f32(limits.low, a));
+}
+
+// 1 + p 2^n with p given twice as large, for whole n in [-126, 129], of which
+// `biased` has n + 126 in its last bits: the exponent of 2^(n-1). That is a
+// number of the format for all n but -126, where 0 stands for it and 1 is the
+// rounded result, and 129, where it is infinite.
+THOX_INLINE Reg reg_one_plus_power(Reg p, Reg, Reg biased, Reg one) {
+  return vfmaq_f32(one, p, vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(biased), 23)));
 }
 
 THOX_INLINE Reg reg_load(const float* p) { return vld1q_f32(p); }
@@ -87,6 +103,28 @@ THOX_INLINE Reg reg_rounded(Reg a, BFloat16) {
 }
 
 #endif
+
+// Eight elements: those with an even index, and the odd ones.
+THOX_INLINE void load_even_odd(const BFloat16* p, Reg& even, Reg& odd) {
+  const uint32x4_t words = vreinterpretq_u32_u16(vld1q_u16(reinterpret_cast<const uint16_t*>(p)));
+  even = vreinterpretq_f32_u32(vshlq_n_u32(words, 16));
+  odd = vreinterpretq_f32_u32(vandq_u32(words, vdupq_n_u32(0xffff0000u)));
+}
+
+THOX_INLINE void store_even_odd(BFloat16* p, const Reg (&even)[4], const Reg (&odd)[4]) {
+  for (int j = 0; j < 4; ++j) {
+#ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+    const uint16x8_t low = vreinterpretq_u16_bf16(vcvtq_low_bf16_f32(even[j]));
+    const uint16x8_t high = vreinterpretq_u16_bf16(vcvtq_low_bf16_f32(odd[j]));
+    vst1q_u16(reinterpret_cast<uint16_t*>(p) + 8 * j, vzip1q_u16(low, high));
+#else
+    // The odd 16-bit words are the upper halves.
+    const uint16x8_t low = vreinterpretq_u16_u32(bfloat16_bits(even[j]));
+    const uint16x8_t high = vreinterpretq_u16_u32(bfloat16_bits(odd[j]));
+    vst1q_u16(reinterpret_cast<uint16_t*>(p) + 8 * j, vtrn2q_u16(low, high));
+#endif
+  }
+}
 
 THOX_INLINE Reg reg_rounded(Reg a, Half) { return vcvt_f32_f16(vcvt_f16_f32(a)); }
 

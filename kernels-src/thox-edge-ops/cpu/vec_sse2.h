@@ -14,18 +14,35 @@ THOX_INLINE Reg reg_add(Reg a, Reg b) { return _mm_add_ps(a, b); }
 THOX_INLINE Reg reg_sub(Reg a, Reg b) { return _mm_sub_ps(a, b); }
 THOX_INLINE Reg reg_mul(Reg a, Reg b) { return _mm_mul_ps(a, b); }
 THOX_INLINE Reg reg_div(Reg a, Reg b) { return _mm_div_ps(a, b); }
-THOX_INLINE Reg reg_min(Reg a, Reg b) { return _mm_min_ps(a, b); }
-THOX_INLINE Reg reg_max(Reg a, Reg b) { return _mm_max_ps(a, b); }
 
 // Not fused: two roundings.
 THOX_INLINE Reg reg_fma(Reg a, Reg b, Reg c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }
 
-// 1 + p 2^n for whole n in [-126, 128], of which `biased` has n + 126 in its
-// last bits. 2^(n-1) is a number of the format for all n but -126, where 0
-// stands for it and 1 is the rounded result.
-THOX_INLINE Reg reg_one_plus_scaled(Reg p, Reg, Reg biased) {
-  const Reg half = _mm_mul_ps(p, _mm_castsi128_ps(_mm_slli_epi32(_mm_castps_si128(biased), 23)));
-  return _mm_add_ps(_mm_add_ps(half, half), reg_splat(1.f));
+// For gate.h.
+#define THOX_FUSED 0  // reg_fma rounds once
+#define THOX_REG "x"  // a register to an assembler statement
+constexpr int kGateRegs = 4;
+constexpr float kPowerScale = 1.f;
+constexpr float kWholeBias = -1.f;
+
+THOX_INLINE Reg reg_constant(float v) { return reg_splat(v); }
+
+struct ClampConstants {
+  Reg low, high;
+  THOX_INLINE ClampConstants(float low, float high) : low(reg_splat(low)), high(reg_splat(high)) {}
+};
+// A NaN stays one: the second operand wins.
+THOX_INLINE Reg reg_clamp(Reg a, const ClampConstants& limits) {
+  return _mm_min_ps(limits.high, _mm_max_ps(limits.low, a));
+}
+
+// 1 + p 2^n for p in [0.7, 1.42] and whole n in [-125, 128], of which `biased`
+// has n - 1 in its last bits. 2^n may be infinite where p 2^(n-1) is not, and a
+// sum is cheaper than a product that scales.
+THOX_INLINE Reg reg_one_plus_power(Reg p, Reg, Reg biased, Reg one) {
+  const __m128i exponent = _mm_slli_epi32(_mm_castps_si128(biased), 23);
+  const Reg half = _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(p), exponent));
+  return _mm_add_ps(_mm_add_ps(half, half), one);
 }
 
 THOX_INLINE Reg reg_load(const float* p) { return _mm_loadu_ps(p); }
@@ -128,24 +145,22 @@ THOX_INLINE void lanes_store(BFloat16* p, const Reg (&r)[4]) {
   }
 }
 
-// The elements with an even index in one register and the odd ones in the
-// next: half the work where their order does not matter.
-#define THOX_SPLIT_BFLOAT16
-
-THOX_INLINE void lanes_load_split(const BFloat16* p, Reg (&r)[4]) {
-  for (int j = 0; j < 4; j += 2) {
-    const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 4 * j));
-    r[j] = _mm_castsi128_ps(_mm_slli_epi32(words, 16));
-    r[j + 1] = _mm_castsi128_ps(_mm_and_si128(words, _mm_set1_epi32(-0x10000)));
-  }
+// Eight elements: those with an even index, and the odd ones.
+THOX_INLINE void load_even_odd(const BFloat16* p, Reg& even, Reg& odd) {
+  const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  even = _mm_castsi128_ps(_mm_slli_epi32(words, 16));
+  odd = _mm_castsi128_ps(_mm_and_si128(words, _mm_set1_epi32(-0x10000)));
 }
 
-THOX_INLINE void lanes_store_split(BFloat16* p, const Reg (&r)[4]) {
-  for (int j = 0; j < 4; j += 2) {
-    __m128i even, odd;
-    bfloat16_bits(r[j], r[j + 1], even, odd);
-    odd = _mm_and_si128(odd, _mm_set1_epi32(-0x10000));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 4 * j), _mm_or_si128(_mm_srli_epi32(even, 16), odd));
+THOX_INLINE void store_even_odd(BFloat16* p, const Reg (&even)[4], const Reg (&odd)[4]) {
+  // NaNs cost a branch only.
+  const Reg nan = _mm_or_ps(_mm_or_ps(_mm_cmpunord_ps(even[0], odd[0]), _mm_cmpunord_ps(even[1], odd[1])),
+                            _mm_or_ps(_mm_cmpunord_ps(even[2], odd[2]), _mm_cmpunord_ps(even[3], odd[3])));
+  const bool numbers = __builtin_expect(_mm_movemask_ps(nan) == 0, 1);
+  for (int j = 0; j < 4; ++j) {
+    const __m128i low = numbers ? number_bits(even[j]) : bfloat16_bits(even[j]);
+    const __m128i high = _mm_and_si128(numbers ? number_bits(odd[j]) : bfloat16_bits(odd[j]), _mm_set1_epi32(-0x10000));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8 * j), _mm_or_si128(_mm_srli_epi32(low, 16), high));
   }
 }
 
