@@ -14,8 +14,9 @@ type Survey struct {
 	// Missing are the actions that would run, in plan order.
 	Missing []*Action
 	// CriticalPath is the estimated seconds of the longest chain of them,
-	// Seconds that of all.
+	// Seconds that of all. Chain is that chain.
 	CriticalPath, Seconds float64
+	Chain                 []*Action
 }
 
 // Survey looks each action up in the cache. What waits for a missing result
@@ -25,9 +26,13 @@ func (p *Plan) Survey(c *cache.Disk) Survey {
 	s := Survey{Total: len(p.actions)}
 	results := make([]*action.Result, len(p.actions))
 	chain := make([]float64, len(p.actions))
+	before := make([]*Action, len(p.actions)) // in the chain, nil for its start
+	var end *Action
 	for _, a := range p.actions {
 		for _, d := range a.Deps {
-			chain[a.index] = max(chain[a.index], chain[d.index])
+			if chain[d.index] > chain[a.index] {
+				chain[a.index], before[a.index] = chain[d.index], d
+			}
 		}
 		if spec, err := resolveSpec(a, results); err == nil {
 			if enc, err := spec.Encode(); err == nil {
@@ -40,9 +45,20 @@ func (p *Plan) Survey(c *cache.Disk) Survey {
 		}
 		s.Missing = append(s.Missing, a)
 		s.Seconds += a.Cost
-		chain[a.index] += a.Cost
-		s.CriticalPath = max(s.CriticalPath, chain[a.index])
+		if chain[a.index] += a.Cost; chain[a.index] > s.CriticalPath {
+			s.CriticalPath, end = chain[a.index], a
+		}
 	}
+	missing := map[*Action]bool{}
+	for _, a := range s.Missing {
+		missing[a] = true
+	}
+	for a := end; a != nil; a = before[a.index] {
+		if missing[a] {
+			s.Chain = append(s.Chain, a)
+		}
+	}
+	slices.Reverse(s.Chain)
 	return s
 }
 

@@ -86,6 +86,18 @@ func (h *History) Parts(variant string) []matrix.Part {
 	return out
 }
 
+// Variants are those that some build needed, sorted.
+func (h *History) Variants() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []string
+	for _, r := range h.runs {
+		out = append(out, r.Variants...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // remember notes which actions each variant of a plan needs now.
 func (h *History) remember(p *Plan) {
 	h.mu.Lock()

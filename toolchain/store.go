@@ -202,15 +202,7 @@ func (s *Store) List() ([]Entry, error) {
 	}
 	var out []Entry
 	for _, d := range dirs {
-		e := Entry{Name: d.Name()}
-		filepath.WalkDir(filepath.Join(s.dir, "tools", d.Name()), func(_ string, f fs.DirEntry, err error) error {
-			if err == nil && f.Type().IsRegular() {
-				if fi, err := f.Info(); err == nil {
-					e.Bytes += fi.Size()
-				}
-			}
-			return nil
-		})
+		e := Entry{Name: d.Name(), Bytes: treeSize(filepath.Join(s.dir, "tools", d.Name()))}
 		if fi, err := d.Info(); err == nil {
 			e.Used = fi.ModTime()
 		}
@@ -257,6 +249,41 @@ func (s *Store) Prune(keep func(name string) bool) (freed int64, err error) {
 		}
 	}
 	return freed, nil
+}
+
+// PruneCompilerCaches removes the folders that LocalEnv has named and that were
+// made longer ago than age. No command may be running.
+func (s *Store) PruneCompilerCaches(age time.Duration) (freed int64, err error) {
+	dirs, err := os.ReadDir(filepath.Join(s.dir, "zig-cache"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	for _, d := range dirs {
+		fi, err := d.Info()
+		if err != nil || time.Since(fi.ModTime()) <= age {
+			continue
+		}
+		dir := filepath.Join(s.dir, "zig-cache", d.Name())
+		size := treeSize(dir)
+		if err := os.RemoveAll(dir); err != nil {
+			return freed, s.writeError("prune "+dir, err)
+		}
+		freed += size
+	}
+	return freed, nil
+}
+
+// treeSize adds the sizes of the files below a folder.
+func treeSize(dir string) (bytes int64) {
+	filepath.WalkDir(dir, func(_ string, f fs.DirEntry, err error) error {
+		if err == nil && f.Type().IsRegular() {
+			if fi, err := f.Info(); err == nil {
+				bytes += fi.Size()
+			}
+		}
+		return nil
+	})
+	return bytes
 }
 
 // fingerprint digests labelled facts into the short form that entry names and

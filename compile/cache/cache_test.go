@@ -281,7 +281,7 @@ func TestTrim(t *testing.T) {
 		}
 	}
 	other := open(t, dir)
-	if _, err := d.Trim(24 * time.Hour); err == nil || !strings.Contains(err.Error(), "a build is using it") {
+	if _, err := d.Trim(24 * time.Hour); err == nil || !errors.Is(err, ErrInUse) {
 		t.Errorf("trimmed under a build: %v", err)
 	}
 	other.Close()

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,23 +15,40 @@ type Trimmed struct {
 	RemovedBytes, KeptBytes int64
 }
 
-// Trim removes entries that no build has used for maxAge. It fails when a
-// build is running: that build may be about to use what would go.
-func (d *Disk) Trim(maxAge time.Duration) (Trimmed, error) {
-	var t Trimmed
+// ErrInUse is what Alone returns while a build uses the cache.
+var ErrInUse = errors.New("a build is using the cache; try again when it has ended")
+
+// Alone runs fn while no build uses the cache, and keeps others waiting until
+// fn has ended. It fails with ErrInUse when one is running: that build may be
+// about to use what fn removes.
+func (d *Disk) Alone(fn func() error) error {
 	// Our own shared lock would stand in the way of the exclusive one.
 	if err := d.lock.Unlock(); err != nil {
-		return t, err
+		return err
 	}
 	defer d.lock.RLock()
 	ok, err := d.lock.TryLock()
 	if err != nil {
-		return t, fmt.Errorf("trim the build cache: %w", err)
+		return err
 	}
 	if !ok {
-		return t, fmt.Errorf("trim the build cache: a build is using it; try again when it has ended")
+		return ErrInUse
 	}
 	defer d.lock.Unlock()
+	return fn()
+}
+
+// Trim removes entries that no build has used for maxAge. It fails when a
+// build is running.
+func (d *Disk) Trim(maxAge time.Duration) (t Trimmed, err error) {
+	err = d.Alone(func() error { return d.trim(maxAge, &t) })
+	if err != nil {
+		err = fmt.Errorf("trim the build cache: %w", err)
+	}
+	return t, err
+}
+
+func (d *Disk) trim(maxAge time.Duration, t *Trimmed) error {
 	cutoff := d.now().Add(-maxAge)
 	for _, kind := range []string{"ac", "cas"} { // index first: never an entry without its data
 		err := filepath.WalkDir(filepath.Join(d.dir, kind), func(p string, e fs.DirEntry, err error) error {
@@ -51,10 +69,10 @@ func (d *Disk) Trim(maxAge time.Duration) (Trimmed, error) {
 			return os.Remove(p)
 		})
 		if err != nil {
-			return t, fmt.Errorf("trim the build cache: %w", err)
+			return err
 		}
 	}
-	return t, nil
+	return nil
 }
 
 func olderThanAMinute(fi os.FileInfo) bool { return time.Since(fi.ModTime()) > time.Minute }

@@ -228,6 +228,9 @@ func printPlan(s *Streams, b *bench, plan *compile.Plan) {
 	}
 	s.notef("%d actions, %d cached, %d to run; estimated %.1f s, critical path %.1f s",
 		survey.Total, survey.Cached, len(survey.Missing), survey.Seconds, survey.CriticalPath)
+	for _, a := range survey.Chain {
+		s.notef("  %6.1f s  %s", a.Cost, a.Label)
+	}
 }
 
 // resultJSON is one variant in the output of --json.

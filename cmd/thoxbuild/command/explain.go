@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thox-ai/thoxbuild/compile"
+	"github.com/thox-ai/thoxbuild/manifests"
 )
 
 func newExplain(g *globals) *cobra.Command {
@@ -17,6 +18,9 @@ func newExplain(g *globals) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			ctx := c.Context()
+			if name, err := manifests.ParseVariantName(args[0]); err == nil && len(sel.variants) == 0 {
+				sel.variants = []string{name.String()} // the other variants' tools need not be there
+			}
 			b, err := g.openBench(ctx, sel, nil)
 			if err != nil {
 				return err

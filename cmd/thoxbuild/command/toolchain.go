@@ -3,10 +3,12 @@ package command
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/thox-ai/thoxbuild/compile/cache"
 	"github.com/thox-ai/thoxbuild/matrix"
 	"github.com/thox-ai/thoxbuild/toolchain"
 )
@@ -95,27 +97,47 @@ func toolchainPrune(g *globals) *cobra.Command {
 	var age time.Duration
 	c := &cobra.Command{
 		Use:   "prune",
-		Short: "Remove tools that were made longer ago than --older, and all downloads",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		Short: "Remove tools made, and objects last used, longer ago than --older, and all downloads",
+		Long: `Prune removes tools that were made longer ago than --older, objects of the
+build cache that no build has used since, and all downloads. It fails while a
+build uses the store. What a later build needs is fetched or compiled again.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) (err error) {
+			if age < 0 {
+				return usagef("--older %v: expected a positive duration, such as 720h", age)
+			}
 			s, _, err := g.openStore(nil, nil)
 			if err != nil {
 				return err
 			}
-			entries, err := s.List()
+			c, err := cache.Open(filepath.Join(s.Dir(), "cache"))
 			if err != nil {
 				return err
 			}
-			old := map[string]bool{}
-			for _, e := range entries {
-				old[e.Name] = time.Since(e.Used) > age
-			}
-			freed, err := s.Prune(func(name string) bool { return !old[name] })
+			defer func() { err = errors.Join(err, c.Close()) }()
+			trimmed, err := c.Trim(age)
 			if err != nil {
 				return err
 			}
-			g.streams.notef("freed %s", megabytes(freed))
-			return nil
+			var tools, compilers int64
+			err = c.Alone(func() (err error) {
+				entries, err := s.List()
+				if err != nil {
+					return err
+				}
+				old := map[string]bool{}
+				for _, e := range entries {
+					old[e.Name] = time.Since(e.Used) > age
+				}
+				if tools, err = s.Prune(func(name string) bool { return !old[name] }); err != nil {
+					return err
+				}
+				compilers, err = s.PruneCompilerCaches(age)
+				return err
+			})
+			g.streams.notef("freed %s: tools and downloads %s, objects %s, compilers' own caches %s",
+				megabytes(tools+compilers+trimmed.RemovedBytes), megabytes(tools), megabytes(trimmed.RemovedBytes), megabytes(compilers))
+			return err
 		},
 	}
 	c.Flags().DurationVar(&age, "older", 30*24*time.Hour, "age of an entry")
