@@ -14,6 +14,7 @@ interval from resampling them.
 import argparse
 import json
 import pathlib
+import platform
 import random
 import sys
 import time
@@ -102,9 +103,9 @@ def main():
     torch.set_num_threads(1)
     release = "".join(torch.__version__.split(".")[:2])
     with torch.inference_mode():
-        result = measure(
-            variant(f"torch{release}-cxx11-cpu-*-linux"), variant("torch-stable-abi*-cpu-*-linux"), o.blocks, o.calls
-        )
+        here = f"cpu-{platform.machine()}-linux"
+        torch_form, stable_form = variant(f"torch{release}-cxx11-{here}"), variant(f"torch-stable-abi*-{here}")
+        result = measure(torch_form, stable_form, o.blocks, o.calls)
     print(f"torch {torch.__version__}, {o.blocks} rounds of {o.calls} calls; median us per call, fastest in brackets")
     print("ratios to the torch form as called: median [95% interval]")
     for arm, what in ARMS.items():
@@ -113,7 +114,8 @@ def main():
         print(f"\n{name}")
         for arm in ARMS:
             r, low, high = ratio(ns, arm, "torch form")
-            print(f"  {arm:<24} {np.median(ns[arm]) / 1e3:7.2f} us ({min(ns[arm]) / 1e3:6.2f})   {r:6.2f} [{low:.2f}, {high:.2f}]")
+            time_of = f"{np.median(ns[arm]) / 1e3:7.2f} us ({min(ns[arm]) / 1e3:6.2f})"
+            print(f"  {arm:<24} {time_of}   {r:6.2f} [{low:.2f}, {high:.2f}]")
         r, low, high = ratio(ns, "stable form, dispatched", "torch form, dispatched")
         print(f"  the ABI alone, dispatched: {r:.2f} [{low:.2f}, {high:.2f}]")
         r, low, high = ratio(ns, "stable form, again", "stable form")
