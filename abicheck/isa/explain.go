@@ -109,7 +109,14 @@ Indirect calls are not followed, so silence is no proof.`,
 was built here) and from functions whose address lies in data (a warning: a
 test may have happened in another frame). Whether a test asks for the right
 feature is not decided. For a foreign library this is a note, because some export
-variants for a named processor on purpose.`,
+variants for a named processor on purpose; one with more than 64 MB of code is
+looked at only by --strict.
+
+A test counts when its outcome reaches the branch through registers, flags,
+variables, function pointers, parameters, captured variables or the results of
+functions in this file. A choice that is made elsewhere, or kept on the heap,
+has to be named in build.toml: guards are functions or data that hold the
+outcome, dispatchers are functions that are trusted to test.`,
 }, {
 	ID: "ISA-EXPORT", Severity: rule.Warning,
 	Title: "a function above the baseline is exported",

@@ -72,8 +72,12 @@ func openLibrary(f *elffile.File) (*library, error) {
 	if err := l.segments(); err != nil {
 		return nil, err
 	}
-	syms, err := f.Symbols()
-	if err != nil {
+	var syms []elffile.Symbol
+	var err error
+	if manySymbols(f) {
+		// Reading them would need several times the file's size. A stripped
+		// file is judged as well.
+	} else if syms, err = f.Symbols(); err != nil {
 		syms = nil // nothing that runs needs .symtab
 	}
 	if l.dyn, err = f.DynSymbols(); err != nil {
@@ -94,6 +98,18 @@ func openLibrary(f *elffile.File) (*library, error) {
 	}
 	done = true
 	return l, nil
+}
+
+// manySymbols reports whether .symtab has more symbols than the memory of a
+// check has room for: the file's size and 64 MB.
+func manySymbols(f *elffile.File) bool {
+	const each = 400 // bytes that a symbol and its function need
+	for i := range f.Sections {
+		if s := &f.Sections[i]; s.Type == elf.SHT_SYMTAB && s.Size/24 > uint64(f.Size()+64<<20)/each {
+			return true
+		}
+	}
+	return false
 }
 
 // segments reads what is executable: sections where the file has headers,

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/thox-ai/thoxbuild/abicheck/elffile"
 	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
 )
@@ -99,9 +100,9 @@ func (c *checker) missing(names []string) {
 
 // dataNamed finds data by its symbol.
 func (l *library) dataNamed(name string) (dataSym, bool) {
-	syms, err := l.f.Symbols()
-	if err != nil {
-		syms = nil
+	var syms []elffile.Symbol
+	if !manySymbols(l.f) {
+		syms, _ = l.f.Symbols()
 	}
 	for _, s := range append(syms, l.dyn...) {
 		if s.Name == name && s.Type == elf.STT_OBJECT && !s.Undefined() {

@@ -281,6 +281,18 @@ func (r *ref) reset(i int) {
 	*r = ref{fn: i, leas: r.leas[:0], reads: r.reads[:0], touch: r.touch[:0], calls: r.calls[:0]}
 }
 
+// maxRefs bounds what is kept of one function, so that a hostile file cannot
+// make the index larger than itself.
+const maxRefs = 1 << 16
+
+// full reports whether r has no room left, after giving up what is twice in it.
+func (r *ref) full() bool {
+	if len(r.calls) >= maxRefs {
+		r.tidy()
+	}
+	return len(r.calls) >= maxRefs || len(r.reads)+len(r.touch)+len(r.leas) >= maxRefs
+}
+
 func (r *ref) tidy() {
 	slices.Sort(r.calls)
 	r.calls = slices.Compact(r.calls)
@@ -288,6 +300,9 @@ func (r *ref) tidy() {
 
 // refer adds to r what the instruction of f at pc refers to.
 func (im *image) refer(r *ref, f *function, in *x86.Inst, pc uint64) {
+	if r.full() {
+		return
+	}
 	switch in.Flow {
 	case x86.FlowCall, x86.FlowJmp, x86.FlowJcc:
 		to := in.Target(pc)

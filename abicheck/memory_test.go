@@ -1,0 +1,128 @@
+package abicheck_test
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/thox-ai/thoxbuild/abicheck"
+)
+
+// memoryChild names the file that a child process of TestMemory checks.
+const memoryChild = "ABICHECK_MEMORY_CHILD"
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(memoryChild); name != "" {
+		if _, err := abicheck.Check(context.Background(), []string{name}, &abicheck.Options{Jobs: 2}); err != nil {
+			os.Stderr.WriteString(err.Error())
+			os.Exit(1)
+		}
+		status, _ := os.ReadFile("/proc/self/status")
+		os.Stdout.Write(status)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// hostile makes a library of one section of code and, if symbols is not zero,
+// as many function symbols in it.
+func hostile(code []byte, symbols int) []byte {
+	const at = 0x1000
+	le := binary.LittleEndian
+	var b bytes.Buffer
+	sym := make([]byte, 24*symbols)
+	for i := range symbols {
+		s := sym[24*i:]
+		le.PutUint32(s, 1)
+		s[4] = byte(elf.STB_GLOBAL)<<4 | byte(elf.STT_FUNC)
+		le.PutUint16(s[6:], 1)
+		le.PutUint64(s[8:], at+uint64(i%max(len(code), 1)))
+	}
+	strs := []byte("\x00f\x00.text\x00.symtab\x00.strtab\x00")
+	symAt := uint64(at + len(code))
+	strAt := symAt + uint64(len(sym))
+	shAt := strAt + uint64(len(strs))
+	binary.Write(&b, le, elf.Header64{
+		Ident: [16]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1,
+		Phoff: 64, Shoff: shAt, Ehsize: 64, Phentsize: 56, Phnum: 1, Shentsize: 64, Shnum: 4, Shstrndx: 3,
+	})
+	binary.Write(&b, le, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: 5, Off: at, Vaddr: at, Filesz: uint64(len(code)), Memsz: uint64(len(code)), Align: at})
+	b.Write(make([]byte, at-b.Len()))
+	b.Write(code)
+	b.Write(sym)
+	b.Write(strs)
+	binary.Write(&b, le, []elf.Section64{
+		{},
+		{Name: 3, Type: uint32(elf.SHT_PROGBITS), Flags: uint64(elf.SHF_ALLOC | elf.SHF_EXECINSTR), Addr: at, Off: at, Size: uint64(len(code))},
+		{Name: 9, Type: uint32(elf.SHT_SYMTAB), Off: symAt, Size: uint64(len(sym)), Link: 3, Info: 1, Entsize: 24},
+		{Name: 17, Type: uint32(elf.SHT_STRTAB), Off: strAt, Size: uint64(len(strs))},
+	})
+	return b.Bytes()
+}
+
+func repeat(unit []byte, n int) []byte { return bytes.Repeat(unit, n/len(unit)) }
+
+// TestMemory holds that a check of a file that is hostile, cut or large ends
+// soon and takes at most the file's size and 64 MB more.
+func TestMemory(t *testing.T) {
+	const large = 48 << 20
+	calls := make([]byte, 16<<20)
+	for i := 0; i+5 <= len(calls); i += 5 { // each calls another place
+		calls[i] = 0xe8
+		binary.LittleEndian.PutUint32(calls[i+1:], uint32(i*7%len(calls)-i))
+	}
+	branches := make([]byte, 4<<20)
+	for i := 0; i+6 <= len(branches); i += 6 { // je forward, out of any order
+		copy(branches[i:], []byte{0x0f, 0x84})
+		binary.LittleEndian.PutUint32(branches[i+2:], uint32(i*31%len(branches)-i))
+	}
+	for _, c := range []struct {
+		name string
+		data []byte
+	}{
+		{"small", hostile([]byte{0xc3}, 1)},
+		{"zeros", hostile(make([]byte, large), 0)},
+		{"avx", hostile(repeat([]byte{0xc5, 0xf8, 0x77}, large), 0)},
+		{"cpuid", hostile(repeat([]byte{0x0f, 0xa2, 0x85, 0xc0, 0x74, 0x00}, 4<<20), 1)},
+		{"calls", hostile(calls, 1<<16)},
+		{"branches", hostile(append([]byte{0x0f, 0xa2, 0xc5, 0xf8, 0x77}, branches...), 1)},
+		{"symbols", hostile(repeat([]byte{0xc3}, 1<<20), 1<<20)},
+		{"cut", hostile(make([]byte, large), 0)[:large/2]},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), "x.so")
+			if err := os.WriteFile(name, c.data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), os.Args[0])
+			cmd.Env = append(os.Environ(), memoryChild+"="+name)
+			start := time.Now()
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			// What wait4 tells would count this process before the exec.
+			hwm := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(out)
+			if hwm == nil {
+				t.Skip("no peak memory of a process on this system")
+			}
+			kb, err := strconv.ParseInt(string(hwm[1]), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			peak, bound := kb<<10, int64(len(c.data))+64<<20
+			t.Logf("%d MB: peak %d MB, %v of processor time, %v", len(c.data)>>20, peak>>20, cmd.ProcessState.UserTime(), time.Since(start))
+			if peak > bound {
+				t.Errorf("peak %d MB for a file of %d MB: more than %d MB", peak>>20, len(c.data)>>20, bound>>20)
+			}
+		})
+	}
+}
