@@ -54,6 +54,11 @@ func checkLink(ctx context.Context, objects []Object, output string, o *Options)
 		}
 		src := source{file: path, name: path, data: f, size: st.Size(), kind: k}
 		s := src.subject()
+		if k == bitcodeKind {
+			f.Close()
+			r.bitcode(s)
+			return nil, nil
+		}
 		format, err := parse(s, k)
 		if err != nil {
 			f.Close()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/thox-ai/thoxbuild/abicheck/arfile"
 	"github.com/thox-ai/thoxbuild/abicheck/elffile"
+	"github.com/thox-ai/thoxbuild/abicheck/isa"
 	"github.com/thox-ai/thoxbuild/abicheck/machofile"
 	"github.com/thox-ai/thoxbuild/abicheck/pefile"
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
@@ -48,6 +49,12 @@ func (r *run) binary(ctx context.Context, src source) error {
 		return r.wheel(ctx, src)
 	case fatKind:
 		return r.fat(ctx, src)
+	case bitcodeKind:
+		// Elsewhere bitcode is data, such as the device library of CUDA.
+		if path.Ext(slashed(src.name)) == ".o" {
+			r.bitcode(src.subject())
+		}
+		return nil
 	}
 	s := src.subject()
 	format, err := parse(s, src.kind)
@@ -87,6 +94,16 @@ func parse(s *rule.Subject, k kind) (format string, err error) {
 	return "", errors.New("unknown kind of file")
 }
 
+// bitcode refuses an object that is nothing but what a linker's plugin makes
+// code of later.
+func (r *run) bitcode(s *rule.Subject) {
+	f := isa.BytecodeOnly(s)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.findings = append(r.findings, f)
+	r.files = append(r.files, fileOf(s, "bitcode"))
+}
+
 // broken records that a file could not be read.
 func (r *run) broken(s *rule.Subject, format string, err error) {
 	r.mu.Lock()
@@ -104,7 +121,7 @@ func (r *run) archive(ctx context.Context, src source) error {
 		var head [sniffLen]byte
 		data := io.NewSectionReader(src.data, m.Off, m.Size)
 		n, _ := data.ReadAt(head[:], 0)
-		if k := sniff(head[:n]); k == elfKind || k == machoKind {
+		if k := sniff(head[:n]); k == elfKind || k == machoKind || k == bitcodeKind {
 			if err := r.binary(ctx, src.in(m.Name, m.Name, k, data, m.Size)); err != nil {
 				return err
 			}

@@ -21,6 +21,7 @@ const (
 	peKind
 	arKind
 	zipKind
+	bitcodeKind // LLVM's, an object of -flto when its name or place says so
 )
 
 // sniffLen is how many bytes sniff wants.
@@ -44,6 +45,8 @@ func sniff(head []byte) kind {
 		return arKind
 	case string(head[:4]) == "PK\x03\x04":
 		return zipKind
+	case string(head[:4]) == "BC\xc0\xde", le == 0x0b17c0de:
+		return bitcodeKind
 	case string(head[:2]) == "MZ":
 		return peKind
 	}

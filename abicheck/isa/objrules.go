@@ -79,10 +79,7 @@ func checkObject(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.
 	}
 	c := &checker{s: s, t: t}
 	if lto(s) {
-		c.add("ISA-LTO", rule.Error, "holds only link-time-optimisation bytecode, so its code cannot be checked",
-			"compile this object with -fno-lto",
-			"the linker would generate its code later and may merge initialisers of different ISAs")
-		return c.out, nil
+		return []rule.Finding{BytecodeOnly(s)}, nil
 	}
 	set, m, err := linkSet(ctx, s, o.Strict)
 	if err != nil {
@@ -131,6 +128,14 @@ func (o *object) dataNamed(name string) (dataSym, bool) {
 		}
 	}
 	return dataSym{}, false
+}
+
+// BytecodeOnly is the finding about an object without code: ISA-LTO.
+func BytecodeOnly(s *rule.Subject) rule.Finding {
+	f := s.Finding("ISA-LTO", rule.Error, "holds only link-time-optimisation bytecode, so its code cannot be checked")
+	f.Fix = "compile this object with -fno-lto"
+	f.Detail = []string{"the linker would generate its code later and may merge initialisers of different ISAs"}
+	return f
 }
 
 // inferUnit guesses whether an object was compiled for more than the
