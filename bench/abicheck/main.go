@@ -7,7 +7,13 @@
 //
 //	go run ./bench/abicheck [-file LIB] [-runs 10] [-peer PROGRAM] [-isa-runs 3] [-objdump PROGRAM]
 //
-// Without -peer it builds the pinned release with cargo into a temporary
+//	go run ./bench/abicheck -peers [-python PYTHON]
+//
+// The second form builds the fixtures of abicheck's tests and prints which of
+// their defects abicheck, auditwheel, kernel-abi-check, abi3audit and checksec
+// find. It installs the peers into a temporary folder.
+//
+// Without -peer the first form builds the pinned release with cargo into a temporary
 // folder; without cargo it prints its own figures alone and says so. A run
 // count of 0 leaves a half out.
 package main
@@ -40,9 +46,13 @@ func main() {
 	isaRuns := flag.Int("isa-runs", 3, "runs of the instruction set pass; objdump runs once")
 	objdump := flag.String("objdump", "objdump", "objdump to compare with, none for no peer")
 	self := flag.String("self", "", "check the file once, its facts or isa, and end (what is timed)")
+	peers := flag.Bool("peers", false, "print what each peer finds and misses in the fixtures, instead of timing")
+	python := flag.String("python", "", "Python with the peers installed, instead of installing them")
 	flag.Parse()
 	var err error
 	switch {
+	case *peers:
+		err = peersTable(ctx, *python)
 	case *self != "":
 		err = once(ctx, *file, *self == "facts")
 	default:
