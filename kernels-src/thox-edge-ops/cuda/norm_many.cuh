@@ -65,53 +65,66 @@ __global__ void __launch_bounds__(kThreads, resident(kThreads, kBlocks)) norm_ma
   }
 }
 
-// RMSNorm of many rows of up to 16 slices, one slice per warp: a block takes
-// row after row, and the next row's elements are on their way while this row
-// is summed and written. One row ahead with as many blocks as its registers
-// allow beat two and three rows ahead, and no row ahead, on an H200.
-template <typename T, int kBlocks>
-__global__ void __launch_bounds__(512, resident(512, kBlocks)) norm_rows_kernel(const NormParams p) {
+// RMSNorm of many rows of up to 16 slices: a block takes row after row, and the
+// next row's elements are on their way while this row is summed and written.
+// One row ahead with as many blocks as its registers allow beat two and three
+// rows ahead, and no row ahead, on an H200.
+template <typename T, int kHeld, int kThreads, int kBlocks>
+__global__ void __launch_bounds__(kThreads, resident(kThreads, kBlocks)) norm_rows_kernel(const NormParams p) {
   constexpr int N = kVec<T>;
   using V = Vec<T, N>;
-  const int first = threadIdx.x * N;
-  const bool mine = first < int(p.cols);
+  const int first = threadIdx.x * N, apart = blockDim.x * N;
+  const int left = int(p.cols) - first;  // elements of a row from this thread's first one on
   const int warps = blockDim.x / 32;
   const int64_t step = gridDim.x;
   int64_t row = blockIdx.x;
   const T* x = static_cast<const T*>(p.x) + row * p.x_stride + first;
   T* out = static_cast<T*>(p.out) + row * p.out_stride + first;
+  const T* weight = static_cast<const T*>(p.weight) + first;
   const int64_t x_step = step * p.x_stride, out_step = step * p.out_stride;
-  __shared__ float partial[2][16];  // a warp may be a row ahead of a slower one, never two
+  __shared__ __align__(16) float partial[2][16];  // a warp may be a row ahead of a slower one, never two
+  if (threadIdx.x < 32) partial[threadIdx.x / 16][threadIdx.x % 16] = 0.f;
+  __syncthreads();
 
   begin_dependent_launch();
 
-  V gain, held, next;
-  if (mine && row < p.rows) {
-    held = load<true, N>(x, 0, 0);
-    gain = load<true, N>(static_cast<const T*>(p.weight), first, 0);
+  V gain[kHeld], held[kHeld], next[kHeld];
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
+    if (j * apart >= left || row >= p.rows) continue;
+    held[j] = load<true, N>(x, j * apart, 0);
+    gain[j] = load<true, N>(weight, j * apart, 0);
   }
   for (int turn = 0; row < p.rows; row += step, turn ^= 1) {
     x += x_step;
-    if (mine && row + step < p.rows) next = load<true, N>(x, 0, 0);
-    float sum = 0.f;
-    if (mine) {
 #pragma unroll
-      for (int i = 0; i < N; ++i) sum = fmaf(to_float(held.v[i]), to_float(held.v[i]), sum);
+    for (int j = 0; j < kHeld; ++j) {
+      if (j * apart < left && row + step < p.rows) next[j] = load<true, N>(x, j * apart, 0);
     }
-    sum = lane_sum<32>(sum);
-    const int lane = threadIdx.x % 32;
-    if (lane == 0) partial[turn][threadIdx.x / 32] = sum;
-    __syncthreads();
-    const float total = lane_sum<32>(lane < warps ? partial[turn][lane] : 0.f);
-    const float rstd = rsqrtf(fmaf(total, p.inverse_cols, p.eps));
-    if (mine) {
 #pragma unroll
-      for (int i = 0; i < N; ++i)
-        held.v[i] = from_float<T>(scale(to_float(held.v[i]), rstd, to_float(gain.v[i]) + p.weight_offset));
-      store<true, N>(out, 0, 0, held);
+    for (int j = 0; j < kHeld; ++j) {
+      float sum = 0.f;
+      if (j * apart < left) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) sum = fmaf(to_float(held[j].v[i]), to_float(held[j].v[i]), sum);
+      }
+      sum = lane_sum<32>(sum);
+      if (threadIdx.x % 32 == 0) partial[turn][j * warps + threadIdx.x / 32] = sum;
+    }
+    __syncthreads();
+    const float rstd = rsqrtf(fmaf(slice_sum(partial[turn], 16), p.inverse_cols, p.eps));
+#pragma unroll
+    for (int j = 0; j < kHeld; ++j) {
+      if (j * apart < left) {
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          held[j].v[i] =
+              from_float<T>(scale(to_float(held[j].v[i]), rstd, to_float(gain[j].v[i]) + p.weight_offset));
+        store<true, N>(out, j * apart, 0, held[j]);
+      }
+      held[j] = next[j];
     }
     out += out_step;
-    held = next;
   }
 }
 
@@ -128,16 +141,16 @@ template <typename T, bool kAdd>
 bool launch_many(const NormParams& p, int slices, void* stream, const Device& device, int* err) {
   if (p.rows < 4 * int64_t(device.sms) || slices < 4 || slices > 64) return false;
   if constexpr (!kAdd) {
-    // With so little to write, reading a row ahead pays.
-    const int most = device.threads / 32;
-    const int roomy = 48 < most ? 48 : most;
-    // Blocks of an odd size leave more of the machine idle than fewer registers cost.
-    const bool tight = (roomy - roomy / slices * slices) * 8 > roomy;
-    const int64_t resident = int64_t(device.sms) * ((tight ? most : roomy) / slices);
-    if (slices <= 12 && p.rows >= 4 * resident) {
-      auto kernel = tight ? norm_rows_kernel<T, 4> : norm_rows_kernel<T, 3>;
-      *err = launch(kernel, dim3(unsigned(resident)), dim3(slices * 32), 0, stream, device, p);
-      return true;
+    if (slices <= 12) {  // with so little to write, reading a row ahead pays
+      const int held = slices <= 8 ? 1 : 2;
+      const int warps = int(div_up(slices, held));
+      const int room = held == 1 ? 48 : 32;  // warps, by the kernels' bounds
+      const int64_t resident = int64_t(device.sms) * ((device.threads / 32 < room ? device.threads / 32 : room) / warps);
+      if (p.rows >= 4 * resident) {
+        auto kernel = held == 1 ? norm_rows_kernel<T, 1, 512, 3> : norm_rows_kernel<T, 2, 256, 4>;
+        *err = launch(kernel, dim3(unsigned(resident)), dim3(warps * 32), 0, stream, device, p);
+        return true;
+      }
     }
   }
   if (slices <= 12) {

@@ -11,34 +11,43 @@ namespace {
 
 constexpr int kThreads = 128;
 
+struct RotaryParams : RotaryArgs {
+  int lanes;        // threads per head
+  int lanes_shift;  // its logarithm, or -1 where it is not a power of two
+};
+
 // N: elements per access, 1 where alignment or the rotary size forbid vectors.
 template <typename T, typename C, int N, bool kInterleaved>
-__global__ void __launch_bounds__(kThreads, resident(kThreads, 12)) rotary_kernel(const RotaryArgs p) {
+__global__ void __launch_bounds__(kThreads, resident(kThreads, 12)) rotary_kernel(const RotaryParams p) {
   // One access per side of a pair; an interleaved vector holds both sides.
   constexpr bool kPacked = kInterleaved && N > 1;
   constexpr int kPairs = kPacked ? N / 2 : N;
   const int half = p.rotary_dim / 2;
-  const int lanes = half / kPairs;  // threads per head
   const int at = blockIdx.x * blockDim.x + threadIdx.x;
-  if (at >= lanes * (p.q_heads + p.k_heads)) return;
-  const int head = at / lanes;
-  const int pair = (at - head * lanes) * kPairs;
-  // Where the two sides of the first pair lie in a head.
-  const int a_at = kInterleaved ? 2 * pair : pair;
-  const int b_at = kInterleaved ? 2 * pair + 1 : pair + half;
+  if (at >= p.lanes * (p.q_heads + p.k_heads)) return;
+  const int head = p.lanes_shift >= 0 ? at >> p.lanes_shift : at / p.lanes;
+  const int pair = (at - head * p.lanes) * kPairs;
+  const bool is_q = head < p.q_heads;
+  const int64_t token_stride = is_q ? p.q_token_stride : p.k_token_stride;
+  // Where the first side of the first pair lies in a head, and from there the other.
+  T* const first = (kInterleaved ? 2 * pair : pair) +
+                   (is_q ? static_cast<T*>(p.q) + head * p.q_head_stride
+                         : static_cast<T*>(p.k) + (head - p.q_heads) * p.k_head_stride);
+  const int other = kInterleaved ? 1 : half;
+  const C* const angles = static_cast<const C*>(p.cos_sin_cache) + pair;
 
   begin_dependent_launch();
 
   for (int64_t token = blockIdx.y; token < p.tokens; token += gridDim.y) {
     const int64_t position = position_of(p, token);
-    T* row = head_row<T>(p, token, head);
-    Vec<T, N> a = load<true, N>(static_cast<const T*>(row), a_at, 0), b;
-    if constexpr (!kPacked) b = load<true, N>(static_cast<const T*>(row), b_at, 0);
+    T* row = first + token * token_stride;
+    Vec<T, N> a = load<true, N>(static_cast<const T*>(row), 0, 0), b;
+    if constexpr (!kPacked) b = load<true, N>(static_cast<const T*>(row), other, 0);
     if (uint64_t(position) >= uint64_t(p.cache_rows)) continue;
-    const C* cache = static_cast<const C*>(p.cos_sin_cache) + position * p.cache_stride;
+    const C* cache = angles + position * p.cache_stride;
     Angles<true, kPairs, C> cos, sin;
-    cos.read(cache, pair);
-    sin.read(cache + half, pair);
+    cos.read(cache, 0);
+    sin.read(cache + half, 0);
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       T& x = a.v[kPacked ? 2 * i : i];
@@ -47,21 +56,28 @@ __global__ void __launch_bounds__(kThreads, resident(kThreads, 12)) rotary_kerne
       x = from_float<T>(rotate_first(u, v, cos[i], sin[i]));
       y = from_float<T>(rotate_second(u, v, cos[i], sin[i]));
     }
-    store<true, N>(row, a_at, 0, a);
-    if constexpr (!kPacked) store<true, N>(row, b_at, 0, b);
+    store<true, N>(row, 0, 0, a);
+    if constexpr (!kPacked) store<true, N>(row, other, 0, b);
   }
 }
 
 template <typename T, typename C, int N>
-int launch_rotary(const RotaryArgs& p, void* stream, const Device& device) {
-  const int pairs = p.interleaved && N > 1 ? N / 2 : N;
-  const int64_t work = int64_t(p.rotary_dim / 2 / pairs) * (p.q_heads + p.k_heads);
+int launch_rotary(const RotaryArgs& args, void* stream, const Device& device) {
+  RotaryParams p;
+  static_cast<RotaryArgs&>(p) = args;
+  p.lanes = p.rotary_dim / 2 / (p.interleaved && N > 1 ? N / 2 : N);
+  p.lanes_shift = p.lanes & (p.lanes - 1) ? -1 : __builtin_ctz(unsigned(p.lanes));
+  const int64_t work = int64_t(p.lanes) * (p.q_heads + p.k_heads);
   if (work > 0x7fffffffLL - kThreads) return cudaErrorInvalidValue;
   // A few tokens spread over many multiprocessors in blocks of two warps.
-  // Many get blocks of three or four, whichever their lanes fill better.
+  // Many get blocks of three or four, whichever their lanes fill better, and
+  // as many for each multiprocessor as was fastest on an H200.
   const bool few = work * p.tokens < int64_t(device.sms) * 2048;
-  const int threads = few ? 64 : div_up(work, 96) * 96 < div_up(work, kThreads) * kThreads ? 96 : kThreads;
-  const dim3 grid(unsigned(div_up(work, threads)), unsigned(p.tokens < 65535 ? p.tokens : 65535));
+  const int threads = few ? 64 : div_up(work, 96) * 96 <= div_up(work, kThreads) * kThreads ? 96 : kThreads;
+  const int64_t blocks = div_up(work, threads);
+  int64_t most = div_up(int64_t(device.sms) * (16384 / threads), blocks);
+  if (most > 65535) most = 65535;
+  const dim3 grid(unsigned(blocks), unsigned(p.tokens < most ? p.tokens : most));
   auto kernel = p.interleaved ? rotary_kernel<T, C, N, true> : rotary_kernel<T, C, N, false>;
   return launch(kernel, grid, dim3(threads), 0, stream, device, p);
 }
