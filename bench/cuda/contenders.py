@@ -96,17 +96,23 @@ def ours_public(config, ops, name="ours"):
     return Arm(name, t, lambda: fn(p, q, k, w, w, EPS, 0.0, cache, dim))
 
 
-def ours_raw(config, ops, name="ours"):
+def ours_raw(config, ops, name="ours", registered=False):
+    """What the public functions call, with its output given: the short entry, or the
+    registered operator that stands behind it."""
     t, op = inputs(config), config["op"]
-    native = ops.functions.ops
+
+    def native(name):
+        there = getattr(ops.functions, f"_{name}")
+        return there.traced if registered else there.direct
+
     if op == "rms_norm":
-        x, w, out, f = t["x"], t["w"], torch.empty_like(t["x"]), native.rms_norm_out.default
+        x, w, out, f = t["x"], t["w"], torch.empty_like(t["x"]), native("rms_norm_out")
         return Arm(name, t, lambda: f(out, x, w, EPS, 0.0) or out)
     if op in configs.GATES:
         x, out = t["x"], t["x"].new_empty(t["x"].shape[0], t["x"].shape[1] // 2)
-        f = getattr(native, op + "_out").default
+        f = native(op + "_out")
         return Arm(name, t, lambda: f(out, x) or out)
-    f = getattr(native, op).default
+    f = native(op)
     if op == "fused_add_rms_norm":
         x, r, w = t["x"], t["residual"], t["w"]
         return Arm(name, t, lambda: f(x, r, w, EPS, 0.0))

@@ -54,6 +54,8 @@ def contenders_of(config, peers):
     level, ops, vllm = config["level"], peers["ours"], peers["vllm"]
     ours = c.ours_public if level == "public" else c.ours_raw
     made = {"ours": lambda: ours(config, ops), "ours_again": lambda: ours(config, ops, "ours_again")}
+    if level == "raw":
+        made["registered"] = lambda: ours(config, ops, "registered", registered=True)
     if level == "public":
         made["eager"] = lambda: c.eager(config)
     if level in ("public", "graph") or level == "bandwidth" and config["tokens"] == 16384 and config["model"] == "8B":

@@ -45,6 +45,10 @@ def print_level(level, entries):
         rows.append((["loss", "tie", "win", ""].index(result.split(" ")[0]), paired, op, tokens, model, e, cells, floor, noise, result))
     rows.sort(key=lambda r: r[:2])
     shown = [p for p in PEERS if any(p in r[6] for r in rows)]
+    if level == "raw":  # our own operator without the short entry, for comparison
+        shown.insert(0, "registered")
+        for r in rows:
+            r[6]["registered"] = a.median(r[5], "registered") / a.median(r[5], "ours")
     last = "share of the copy's bandwidth" if level == "bandwidth" else "of a native in-place op"
     print(f"\n### {level}\n\nTimes of the peers over ours.\n")
     print("| op | tokens | model | ours us | " + " | ".join(shown) + f" | {last} | A/A | against the best peer |")
