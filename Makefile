@@ -52,7 +52,7 @@ kernel: bin/thoxbuild
 
 # Go tests: units, scripts, the real Python clients, real peers where they are installed.
 test-go: kernel venv $(HUB110)/.stamp
-	THOXBUILD_TEST_BUILT=1 go test ./...
+	THOXBUILD_TEST_BUILT=1 go test -timeout 20m ./...
 
 # The row primitives of every unit without torch, those of aarch64 under qemu.
 test-units:

@@ -6,6 +6,8 @@ import (
 	"path"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/thox-ai/thoxbuild/manifests"
 )
 
@@ -117,8 +119,20 @@ func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
 	if err != nil {
 		return nil, err
 	}
-	stubs, err := s.linkStubs(ctx, zig, cxx, r.Platform.Arch, glibc)
-	if err != nil {
+	// The stubs keep a processor busy, the headers the network.
+	var stubs, headers string
+	both, bothCtx := errgroup.WithContext(ctx)
+	both.Go(func() (err error) {
+		stubs, err = s.linkStubs(bothCtx, zig, cxx, r.Platform.Arch, glibc)
+		return err
+	})
+	if !r.Torch.IsZero() {
+		both.Go(func() (err error) {
+			headers, err = s.torchHeaders(bothCtx, r.Torch, r.Platform)
+			return err
+		})
+	}
+	if err := both.Wait(); err != nil {
 		return nil, err
 	}
 	triple := targetTriple(r.Platform.Arch, glibc)
@@ -167,14 +181,9 @@ func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
 			return nil, err
 		}
 	}
-	if r.Torch.IsZero() {
-		return kit, nil
+	if !r.Torch.IsZero() {
+		kit.addTorch(r.Torch, headers)
 	}
-	headers, err := s.torchHeaders(ctx, r.Torch, r.Platform)
-	if err != nil {
-		return nil, err
-	}
-	kit.addTorch(r.Torch, headers)
 	return kit, nil
 }
 
