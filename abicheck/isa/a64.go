@@ -16,6 +16,7 @@ var conventionA64 = convention{
 	scratch: 1<<19 - 1 | 1<<30,
 	frame:   1<<29 | 1<<a64.SP,
 	vectors: 0xff00,
+	large:   8,
 }
 
 func word(b []byte, at uint64) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
@@ -85,6 +86,7 @@ func (im *image) refsA64(i int) ref {
 			r.calls = append(r.calls, c)
 		}
 	}
+	im.named, im.namesOf = f.addr, im.propagate(f)
 	var in insn
 	for pc := f.addr; pc < f.end() && im.nextA64(f, pc, &in); pc += 4 {
 		switch in.flow {
@@ -185,7 +187,7 @@ func (im *image) guarded(f *function) bool {
 	b := im.code(f)
 	switch f.feat {
 	case uint64(a64.LSE), 0:
-		if hasPrefix(f.name, "__aarch64_cas", "__aarch64_swp", "__aarch64_ld") {
+		if outlineName(f.name) {
 			return true
 		}
 		if len(b) >= 4 && word(b, 0) == 0xd503245f {
@@ -245,6 +247,11 @@ func (im *image) scanA64(f *function, t *target, isaUnit bool) {
 func unallocated(w uint32) bool {
 	op := w >> 25 & 15
 	return op == 1 || op == 3 || op == 0 && w>>31 == 0
+}
+
+// outlineName reports whether name is that of an outline atomic.
+func outlineName(name string) bool {
+	return hasPrefix(name, "__aarch64_cas", "__aarch64_swp", "__aarch64_ld")
 }
 
 func hasPrefix(name string, prefixes ...string) bool {

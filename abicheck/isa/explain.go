@@ -97,8 +97,10 @@ from link-time optimisation, or from a rewritten thread-local access.`,
 	Title: "code above the baseline runs while the library is loaded",
 	Explain: `The walk starts where a loader calls: DT_INIT, the init and fini arrays, and IFUNC
 resolvers; in a Mach-O file __mod_init_func and __init_offsets. It follows direct calls and calls through the GOT, and stops at a
-CPU test: a conditional jump whose flags come from cpuid, xgetbv, __cpu_model,
-getauxval and what was stored from them. What it reaches runs on every
+CPU test: a conditional jump that depends on cpuid, xgetbv, __cpu_model and, on
+AArch64, on getauxval, an identification register (mrs ID_AA64...), the
+argument of an IFUNC resolver or __aarch64_have_lse_atomics, or on what was
+stored from them. What it reaches runs on every
 processor that loads the file.
 
 Indirect calls are not followed, so silence is no proof.`,

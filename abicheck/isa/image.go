@@ -30,6 +30,9 @@ type image struct {
 	// literals are the runs of data among code that mapping symbols mark.
 	literals []span
 
+	// done is closed when nobody waits for an answer any more.
+	done <-chan struct{}
+
 	named     uint64 // the function that namesOf belongs to
 	namesOf   []uint64
 	nameCache map[uint64][]uint64
@@ -249,4 +252,14 @@ func (im *image) padding(b []byte) bool {
 		b = b[in.Len:]
 	}
 	return true
+}
+
+// stopped reports whether the caller has given up.
+func (im *image) stopped() bool {
+	select {
+	case <-im.done:
+		return true
+	default:
+		return false
+	}
 }

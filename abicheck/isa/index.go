@@ -1,6 +1,9 @@
 package isa
 
-import "slices"
+import (
+	"context"
+	"slices"
+)
 
 // An index holds, for every function of an image, whom it calls and which data
 // it touches. The numbers of all functions lie in few slices: a large library
@@ -69,10 +72,20 @@ func (p *indexPart) add(im *image, r *ref) {
 // newIndex reads all functions, where no scan has made the index already.
 func newIndex(im *image) *index {
 	if im.index == nil {
-		parts := make([]indexPart, 1)
-		for i := range im.fns {
-			r := im.refs(i)
-			parts[0].add(im, &r)
+		parts := make([]indexPart, (len(im.fns)+chunk-1)/chunk)
+		im.eachChunk(context.Background(), func(k, lo, hi int) { // it fails when it is cancelled
+			own := *im // what AArch64 code names is kept for one function at a time
+			for i := lo; i < hi; i++ {
+				if own.stopped() {
+					return
+				}
+				r := own.refs(i)
+				parts[k].add(&own, &r)
+			}
+		})
+		if im.stopped() { // the answer is not waited for
+			parts = []indexPart{{callLen: make([]int32, len(im.fns)), dataLen: make([]int32, len(im.fns)),
+				guard: make([]bool, len(im.fns)), out: make([]bool, len(im.fns)), lookup: make([]bool, len(im.fns))}}
 		}
 		im.index = assemble(len(im.fns), parts)
 	}

@@ -86,6 +86,25 @@ type convention struct {
 	scratch uint32  // registers that a call overwrites
 	frame   uint32  // stack and frame pointer
 	vectors uint32  // vector registers that survive a call
+	large   uint8   // the register that says where a large result goes; 0 if it is an argument
+}
+
+// indirectResult is the number, among the arguments, of the pointer to where a
+// large result goes, on a machine that passes it apart from them.
+const indirectResult = 8
+
+// indirect is the register of the indirect result.
+func (c *convention) indirect() (r uint8, ok bool) { return c.large, c.large != 0 }
+
+// register is the register of an argument by its number.
+func (c *convention) register(arg uint8) (r uint8, ok bool) {
+	if arg == indirectResult {
+		return c.indirect()
+	}
+	if int(arg) >= len(c.args) {
+		return 0, false
+	}
+	return c.args[arg], true
 }
 
 var conventionX86 = convention{

@@ -49,7 +49,7 @@ func checkLibrary(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule
 // judge applies the rules to a linked file of any format.
 func judge(ctx context.Context, s *rule.Subject, o *rule.Options, t target, l *library) ([]rule.Finding, error) {
 	c := &checker{s: s, t: t}
-	l.guards = o.Guards
+	l.guards, l.done = o.Guards, ctx.Done()
 	if err := l.scanIndexed(ctx, &t, false); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func judge(ctx context.Context, s *rule.Subject, o *rule.Options, t target, l *l
 	}
 	c.exports(l, o, own)
 	c.cover(l, o.Strict)
-	return c.out, nil
+	return c.out, ctx.Err()
 }
 
 // missing notes declared names that nothing here has: misspelt, or of another

@@ -70,16 +70,17 @@ func (im *image) propagate(f *function) []uint64 {
 	}
 	for range maxSweeps {
 		changed := false
-		flow := func(to int, c *consts) {
+		// What leads forward is met in this sweep yet.
+		flow := func(from, to int, c *consts) {
 			old, ok := heads[to]
 			switch {
 			case !ok:
 			case old == nil:
 				k := *c
 				heads[to] = &k
-				changed = true
+				changed = changed || to <= from
 			case old.meet(c):
-				changed = true
+				changed = changed || to <= from
 			}
 		}
 		cur := &consts{}
@@ -87,7 +88,7 @@ func (im *image) propagate(f *function) []uint64 {
 		for i := range n {
 			if h, ok := heads[i]; ok {
 				if live {
-					flow(i, cur)
+					flow(i-1, i, cur)
 					h = heads[i]
 				}
 				if live = h != nil; live {
@@ -103,9 +104,9 @@ func (im *image) propagate(f *function) []uint64 {
 			out[i] = im.evaluate(&d, f.addr+uint64(4*i), cur)
 			switch d.Flow {
 			case a64.Cond:
-				flow(i+int(d.Imm/4), cur)
+				flow(i, i+int(d.Imm/4), cur)
 			case a64.Jump:
-				flow(i+int(d.Imm/4), cur)
+				flow(i, i+int(d.Imm/4), cur)
 				live = false
 			case a64.JumpReg, a64.Return, a64.Stop:
 				live = false

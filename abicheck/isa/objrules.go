@@ -103,6 +103,7 @@ func checkObject(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.
 	if _, err := m.o.declare(ctx, s, o, m.o.dataNamed); err != nil {
 		return nil, err
 	}
+	m.o.done = ctx.Done()
 	c.groups(m, set, unit)
 	c.inits(m, unit)
 	if unit {
@@ -115,7 +116,7 @@ func checkObject(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.
 			c.out[i].Confidence = conf
 		}
 	}
-	return c.out, nil
+	return c.out, ctx.Err()
 }
 
 // dataNamed finds data by its symbol.
@@ -140,15 +141,24 @@ func BytecodeOnly(s *rule.Subject) rule.Finding {
 
 // inferUnit guesses whether an object was compiled for more than the
 // baseline: it has functions of its own above it and no vector code of the
-// baseline, which -mavx code never has.
+// baseline, which -mavx code never has. On AArch64 one encoding serves both,
+// and what gives an object of the baseline away is that it asks the CPU, or
+// calls outline atomics, which code compiled for LSE never does.
 func inferUnit(o *object) bool {
 	var above, legacy int
 	for i := range o.fns {
 		f := &o.fns[i]
 		if f.feat != 0 {
 			above++
-		} else if f.sse && !f.vex {
+		} else if f.sse && !f.vex || f.cpuid {
 			legacy++
+		}
+	}
+	if o.machine == elf.EM_AARCH64 {
+		for i := range o.syms {
+			if s := &o.syms[i]; s.Undefined() && (o.asks(s.Name) || o.holds(s.Name) || outlineName(s.Name)) {
+				legacy++
+			}
 		}
 	}
 	return above > 0 && legacy == 0

@@ -154,11 +154,10 @@ func (w *walker) findState(roots []int) {
 		}
 		maps.DeleteFunc(w.memo, func(k walkKey, _ *summary) bool { return work[k.fn] })
 		fresh, told = stateSet{}, nil
-		w.passed()
 		for _, fn := range slices.Sorted(maps.Keys(work)) {
 			f := &im.fns[fn]
 			s := w.summary(fn, 0, 0)
-			if (s.ret || s.out || len(s.outs) > 0) && !tells[fn] && (f.insns <= maxTell || f.cpuid) {
+			if (s.ret || len(s.outs) > 0) && !tells[fn] && (f.insns <= maxTell || f.cpuid) {
 				told = append(told, fn)
 			}
 		}
@@ -232,27 +231,6 @@ func (w *walker) relevant(roots []int) []bool {
 		met[fn] = true
 	}
 	return met
-}
-
-// passed takes what a function passes by address to one that asks the CPU for
-// an answer. On x86-64 the walk sees what is stored there.
-func (w *walker) passed() {
-	if w.im.machine == machineX86 {
-		return
-	}
-	lea := func(r dataRef) bool { return r&refLea != 0 }
-	for fn, guard := range w.index.guard {
-		if !guard || slices.ContainsFunc(w.index.data.of(fn), lea) {
-			continue
-		}
-		for _, c := range w.index.callers.of(fn) {
-			for _, r := range w.index.data.of(int(c)) {
-				if lea(r) {
-					w.store(uint64(r&refAddr), pointee)
-				}
-			}
-		}
-	}
 }
 
 // refs collects what function i does with data.

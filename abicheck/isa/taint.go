@@ -17,7 +17,7 @@ func (x *explorer) slotBit(off int32) (uint64, bool) {
 // step carries st over an instruction that does not branch.
 func (x *explorer) step(in *insn, pc uint64, st *state, s *summary) {
 	if x.w.im.machine != machineX86 {
-		x.stepA64(in, st)
+		x.stepA64(in, st, s)
 		return
 	}
 	x.stepX86(&in.x86, pc, st, s)
@@ -26,7 +26,7 @@ func (x *explorer) step(in *insn, pc uint64, st *state, s *summary) {
 // spoil taints what an instruction writes.
 func (x *explorer) spoil(in *insn, pc uint64, st *state, s *summary) {
 	if x.w.im.machine != machineX86 {
-		x.spoilA64(in, st)
+		x.spoilA64(in, st, s)
 		return
 	}
 	x.spoilX86(&in.x86, pc, st, s)
@@ -38,4 +38,13 @@ func (st *state) set(regs uint32, t bool) {
 	} else {
 		st.regs &^= regs
 	}
+}
+
+// changes tells which general and vector registers in writes, and whether it
+// writes memory.
+func (x *explorer) changes(in *insn) (regs, vecs uint32, mem bool) {
+	if x.w.im.machine != machineX86 {
+		return x.writesA64(&in.a64)
+	}
+	return x.writesX86(&in.x86)
 }

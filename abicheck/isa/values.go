@@ -173,10 +173,11 @@ func (x *explorer) context(st *state) (ctx uint8) {
 // receive carries what a callee stored behind its arguments into the caller.
 func (x *explorer) receive(callee *summary, st *state, s *summary) {
 	for _, o := range callee.outs {
-		if int(o.arg) >= len(x.w.abi.args) {
+		r, ok := x.w.abi.register(o.arg)
+		if !ok {
 			continue
 		}
-		v := x.reg(st, x.w.abi.args[o.arg])
+		v := x.reg(st, r)
 		if v.kind == unknownValue || v.kind == constant {
 			continue
 		}

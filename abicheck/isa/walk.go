@@ -39,7 +39,6 @@ type walkKey struct {
 // summary is what a walk from the start of a function finds.
 type summary struct {
 	done bool
-	out  bool           // a CPU test is written through a pointer
 	ret  bool           // the result holds a CPU test on some return
 	hits map[uint64]hit // by instruction address
 	outs []outcome      // what it stores behind its arguments
@@ -135,7 +134,7 @@ func (w *walker) summary(fn int, ctx uint8, depth int) *summary {
 	}
 	s := &summary{}
 	w.memo[key] = s
-	if depth > maxDepth {
+	if depth > maxDepth || w.im.stopped() {
 		return s
 	}
 	f := &w.im.fns[fn]
@@ -150,7 +149,7 @@ func (w *walker) summary(fn int, ctx uint8, depth int) *summary {
 		// Nothing above the baseline lies behind fn. What it tells its callers
 		// is known from the search for the state.
 		if old := w.told[key]; old != nil {
-			s.ret, s.out, s.outs = old.ret, old.out, old.outs
+			s.ret, s.outs = old.ret, old.outs
 			return s
 		}
 		if ctx == 0 {
@@ -165,16 +164,16 @@ func (w *walker) summary(fn int, ctx uint8, depth int) *summary {
 			s.merge(w.summary(int(c), 0, depth+1), fn)
 		}
 	} else {
-		x := &explorer{w: w, fn: fn, f: f, depth: depth, out: s, escaped: never, slots: map[int32]uint8{}, tests: map[uint64]*summary{}, arms: map[int][]write{},
-			handed: map[int32]bool{}, self: map[int32]bool{}, asks: w.index.lookup[fn]}
+		x := &explorer{w: w, fn: fn, f: f, depth: depth, out: s, escaped: never, slots: map[int32]uint8{}, tests: map[uint64]*summary{}, arms: map[int][]write{}, asks: w.index.lookup[fn]}
 		st := state{}
 		for i, r := range w.abi.args {
 			if ctx>>i&1 != 0 {
 				st.regs |= 1 << r
 			}
-			if w.im.machine == machineX86 { // the AArch64 steps know nothing of values
-				x.setReg(&st, r, value{kind: argument, arg: uint8(i)})
-			}
+			x.setReg(&st, r, value{kind: argument, arg: uint8(i)})
+		}
+		if r, ok := w.abi.indirect(); ok {
+			x.setReg(&st, r, value{kind: argument, arg: indirectResult})
 		}
 		x.explore(f.addr, st, 0, s)
 	}
@@ -208,7 +207,6 @@ type state struct {
 	sp, bp int32
 	flags  bool
 	framed bool // the frame pointer holds bp
-	out    bool // a callee wrote a CPU test through a pointer, on AArch64
 	// What else is known, by the explorer's number for it; see value.
 	known     [32]uint8
 	slotKnown [64]uint8
@@ -239,10 +237,7 @@ type explorer struct {
 	values  []value
 	valueID map[value]uint8
 
-	// On AArch64: stack offsets whose address was taken, and those that the
-	// function itself stores to.
-	handed, self map[int32]bool
-	asks         bool // looks a guard function up by its name
+	asks bool // looks a guard function up by its name
 }
 
 // maxSteps bounds the instructions that are looked at in one function: a
@@ -277,7 +272,7 @@ func (x *explorer) explore(addr uint64, st state, stop uint64, s *summary) {
 			work = append(work, p)
 		}
 	}
-	for len(work) > 0 {
+	for len(work) > 0 && !x.w.im.stopped() {
 		p := work[len(work)-1]
 		work = work[:len(work)-1]
 		x.run(p.addr, p.st, stop, s, push)
@@ -443,13 +438,11 @@ func (x *explorer) writes(g *flowGraph, b, ip int) []write {
 		seen[i] = true
 		n++
 		for pc := g.blocks[i].lo; pc < g.blocks[i].hi && x.w.im.next(x.f, pc, &in); pc += in.size {
-			if x.w.im.machine == machineX86 {
-				r, v, mem := x.writesX86(&in.x86)
-				if !mem && r&^regs == 0 && v&^vecs == 0 {
-					continue
-				}
-				regs, vecs = regs|r, vecs|v
+			r, v, mem := x.changes(&in)
+			if !mem && r&^regs == 0 && v&^vecs == 0 {
+				continue
 			}
+			regs, vecs = regs|r, vecs|v
 			out = append(out, write{pc, in})
 		}
 		work = append(work, g.blocks[i].succ...)
@@ -480,12 +473,12 @@ func (x *explorer) callSlot(slot uint64, tail bool, st *state, s *summary) {
 }
 
 func (x *explorer) enter(fn int, name string, to uint64, tail bool, st *state, s *summary) {
-	ret, out := name != "" && x.w.im.asks(name), name != "" && outGuard(name)
+	ret := name != "" && x.w.im.asks(name)
 	if fn >= 0 && fn != x.fn {
 		c := x.w.summary(fn, x.context(st), x.depth+1)
 		x.receive(c, st, s)
 		s.merge(c, x.fn)
-		ret, out = c.ret || x.w.im.fns[fn].guard, c.out
+		ret = c.ret || x.w.im.fns[fn].guard
 	}
 	if ret && outGuard(name) {
 		for _, r := range x.w.abi.args {
@@ -493,9 +486,8 @@ func (x *explorer) enter(fn int, name string, to uint64, tail bool, st *state, s
 		}
 	}
 	if tail {
-		s.ret, x.out.out = s.ret || ret, x.out.out || out
+		s.ret = s.ret || ret
 		return
 	}
 	x.clobber(st, ret || x.asks && name == "dlsym")
-	st.out = st.out || out
 }
