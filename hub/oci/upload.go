@@ -78,13 +78,17 @@ func connect(ctx context.Context, a Access, base http.RoundTripper, repo name.Re
 	if err != nil {
 		return nil, nil, err
 	}
-	return &uploader{http: &http.Client{Transport: rt, CheckRedirect: sameHost}, repo: repo, wait: a.Wait, chunk: a.Chunk, log: a.Log}, rt, nil
+	return &uploader{http: &http.Client{Transport: rt, CheckRedirect: redirects}, repo: repo, wait: a.Wait, chunk: a.Chunk, log: a.Log}, rt, nil
 }
 
-// sameHost keeps a redirect of an upload from leading elsewhere.
-func sameHost(req *http.Request, via []*http.Request) error {
-	if len(via) > 5 || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
-		return fmt.Errorf("refused a redirect of the upload to %s://%s", req.URL.Scheme, req.URL.Host)
+// redirects keeps a redirect from leading an upload elsewhere, and questions
+// too if it is to a plainer scheme; a blob may be on another host, which gets
+// no credentials.
+func redirects(req *http.Request, via []*http.Request) error {
+	from := via[0]
+	reads := from.Method == http.MethodHead || from.Method == http.MethodGet
+	if len(via) > 5 || req.URL.Host != from.URL.Host && !reads || req.URL.Scheme != from.URL.Scheme && req.URL.Scheme != "https" {
+		return fmt.Errorf("refused a redirect of %s to %s://%s", from.Method, req.URL.Scheme, req.URL.Host)
 	}
 	return nil
 }
@@ -168,10 +172,12 @@ func (u *uploader) chunks(ctx context.Context, at *url.URL, b blob) (*url.URL, e
 		}
 		resp, err := u.do(ctx, http.MethodPatch, at, body, http.Header{"Content-Range": {fmt.Sprintf("%d-%d", off, off+n-1)}}, http.StatusAccepted, http.StatusNoContent)
 		if err == nil {
-			if at, err = u.next(resp); err != nil {
+			if off += n; resp.Header.Get("Location") != "" {
+				at, err = u.next(resp)
+			}
+			if err != nil {
 				return nil, err
 			}
-			off += n
 			continue
 		}
 		if failures++; ctx.Err() != nil || !retryable(err) || failures >= uploads {

@@ -30,9 +30,14 @@ func TestUploadLocations(t *testing.T) {
 		"another scheme":   {"ftp://127.0.0.1", false},
 		"user information": {strings.Replace(elsewhere.URL, "//", "//u:p@", 1), false},
 		"a redirect loop":  {"loop", false},
+		"blobs elsewhere":  {"", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if name == "blobs elsewhere" && r.Method == http.MethodHead {
+					http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
+					return
+				}
 				if r.Method != http.MethodPost || !strings.Contains(r.URL.Path, "/uploads/") || row.location == "" {
 					inner.ServeHTTP(w, r)
 					return

@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -69,19 +71,60 @@ func TestPythonHub(t *testing.T) {
 	if os.Getenv("THOXBUILD_TEST_FULL") == "1" {
 		size = "150"
 	}
+	table := &conformance{result: map[string]string{}}
 	for _, c := range clients {
 		for _, typ := range []string{"kernel", "model"} {
 			for _, transport := range c.transports {
 				if size == "20" && strings.Contains(c.venv, "1.10") && (transport == "multipart") != (typ == "kernel") {
 					continue // the rest is for the whole suite
 				}
-				t.Run(filepath.Base(c.venv)+"/"+typ+"/"+transport, func(t *testing.T) { pythonHub(t, c.venv, typ, transport, size) })
+				t.Run(filepath.Base(c.venv)+"/"+typ+"/"+transport, func(t *testing.T) { pythonHub(t, table, c.venv, typ, transport, size) })
 			}
 		}
 	}
+	table.print(t)
 }
 
-func pythonHub(t *testing.T, venv, typ, transport, size string) {
+// conformance gathers what the sessions print: a line per operation and client.
+type conformance struct {
+	operations, clients []string
+	result              map[string]string
+}
+
+func (c *conformance) add(out string) {
+	for line := range strings.SplitSeq(out, "\n") {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		if len(f) != 6 || f[0] != "CONFORMANCE" {
+			continue
+		}
+		client := strings.Join(f[1:4], " ")
+		if !slices.Contains(c.clients, client) {
+			c.clients = append(c.clients, client)
+		}
+		if !slices.Contains(c.operations, f[4]) {
+			c.operations = append(c.operations, f[4])
+		}
+		c.result[client+f[4]] = f[5]
+	}
+}
+
+// print logs the table, a column for each client. The Makefile finds its lines
+// by their first word.
+func (c *conformance) print(t *testing.T) {
+	for i, client := range c.clients {
+		t.Logf("TABLE %c = huggingface_hub %s", 'A'+i, client)
+	}
+	for _, op := range c.operations {
+		line := fmt.Sprintf("%-54s", op)
+		for _, client := range c.clients {
+			line += map[string]string{"ok": "  ok", "client refuses": "  - "}[c.result[client+op]]
+		}
+		t.Log("TABLE", line)
+	}
+	t.Log("TABLE -: that version of the client has no such operation for the type, and asks nothing of the Hub")
+}
+
+func pythonHub(t *testing.T, table *conformance, venv, typ, transport, size string) {
 	var log strings.Builder
 	_, s := newHub(t, func(o *Options) {
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -99,6 +142,7 @@ func pythonHub(t *testing.T, venv, typ, transport, size string) {
 	}
 	out := session(t, venv, hs.URL, "hub_session.py", env...)
 	t.Log("\n" + out)
+	table.add(out)
 	hs.Close() // the log is complete
 	if strings.Contains(out, "upload_folder, unchanged|ok") {
 		want := map[string]string{"xet": "/v1/shards ", "lfs": "/api/lfs/put/", "multipart": "/api/lfs/join/"}
