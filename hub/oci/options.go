@@ -26,7 +26,7 @@ type Access struct {
 	Wait, MaxWait time.Duration
 	// Settle is how long a push looks on after it moved a tag: longer than
 	// another publisher needs between reading the tag and writing it. By
-	// default that is four times what it took here, at least 50 ms.
+	// default that is twice what it took here, at least 50 ms.
 	Settle time.Duration
 	// Jobs is how many variants travel at once, 8 by default: registries spend
 	// most of an upload waiting for their disk.

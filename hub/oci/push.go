@@ -233,18 +233,17 @@ func (p *push) variant(ctx context.Context, v *bundle.Variant) (v1.Descriptor, e
 	return d, nil
 }
 
-// send uploads what a manifest names, and then the manifest. The config comes
-// second: while the layer is new, it is too, and need not be asked for.
+// send uploads what a manifest names, and then the manifest.
 func (p *push) send(ctx context.Context, a *artifact, d v1.Descriptor, layer blob) error {
 	cfg, err := bytesBlob(a.config)
 	if err != nil {
 		return err
 	}
-	fresh, err := p.up.upload(ctx, layer, p.o.MountFrom, true)
-	if err != nil {
-		return err
-	}
-	if _, err := p.up.upload(ctx, cfg, "", !fresh || len(a.config) < 3); err != nil {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(min(max(p.o.Jobs, 1), 2))
+	g.Go(func() error { return p.up.upload(gctx, layer, p.o.MountFrom) })
+	g.Go(func() error { return p.up.upload(gctx, cfg, "") })
+	if err := g.Wait(); err != nil {
 		return err
 	}
 	return remote.Put(p.o.Target.Repo.Digest(d.Digest.String()), a, p.remote...)
@@ -329,7 +328,7 @@ func (p *push) move(ctx context.Context, raw []byte, oldDigest string, descs []v
 	}
 	settle := p.o.Settle
 	if settle == 0 {
-		settle = max(4*time.Since(start), 50*time.Millisecond)
+		settle = max(2*time.Since(start), 50*time.Millisecond)
 	}
 	if err := pause(ctx, settle); err != nil {
 		return err

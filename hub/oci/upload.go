@@ -93,25 +93,28 @@ func redirects(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// small blobs cost as much to ask for as to send, so they are sent.
+const small = 16 << 10
+
 // uploads is how often one blob is begun anew.
 const uploads = 8
 
 // upload brings a blob to the repository, unless it is there, and by a mount
-// if from has it; sent is false if nothing had to be sent. With probe false, it
-// is not asked whether the blob is there: for what is small and surely new. A session that went wrong in a way that is not known is given
+// if from has it. A session that went wrong in a way that is not known is given
 // up: the registry checks the whole by its digest.
-func (u *uploader) upload(ctx context.Context, b blob, from string, probe bool) (sent bool, err error) {
-	fresh, err, _ := u.flight.Do(b.digest.String(), func() (any, error) { return u.bring(ctx, b, from, probe) })
-	return fresh == true, err
+func (u *uploader) upload(ctx context.Context, b blob, from string) error {
+	_, err, _ := u.flight.Do(b.digest.String(), func() (any, error) { return nil, u.bring(ctx, b, from) })
+	return err
 }
 
-func (u *uploader) bring(ctx context.Context, b blob, from string, probe bool) (sent bool, err error) {
+func (u *uploader) bring(ctx context.Context, b blob, from string) error {
 	if _, ok := u.known.Load(b.digest); ok {
-		return false, nil
+		return nil
 	}
 	for n := 1; ; n++ {
-		there := false
-		if probe || n > 1 {
+		var there bool
+		var err error
+		if b.size > small || n > 1 {
 			there, err = u.has(ctx, b.digest)
 		}
 		if err == nil && !there {
@@ -119,14 +122,14 @@ func (u *uploader) bring(ctx context.Context, b blob, from string, probe bool) (
 		}
 		if err == nil {
 			u.known.Store(b.digest, true)
-			return !there, nil
+			return nil
 		}
 		if ctx.Err() != nil || !retryable(err) || n >= uploads {
-			return true, err
+			return err
 		}
 		u.log("%v; sending %s again", err, b.digest)
 		if err := pause(ctx, u.wait<<min(n-1, 6)); err != nil {
-			return true, err
+			return err
 		}
 	}
 }
