@@ -106,28 +106,25 @@ func (b *realBuild) built() bool {
 // wrapZig puts a script in front of the store's zig: $REAL runs the real one.
 func (b *realBuild) wrapZig(script string) {
 	b.t.Helper()
-	tools := filepath.Join(b.store, "tools")
-	target, err := os.Readlink(tools)
-	if err == nil {
-		err = errors.Join(os.Remove(tools), os.Mkdir(tools, 0o755))
-	}
-	entries, rerr := os.ReadDir(target)
-	if err = errors.Join(err, rerr); err != nil {
-		b.t.Fatal(err)
-	}
-	for _, e := range entries {
-		from, to := filepath.Join(target, e.Name()), filepath.Join(tools, e.Name())
-		if !strings.HasPrefix(e.Name(), "zig-0") {
-			err = errors.Join(err, os.Symlink(from, to))
-			continue
-		}
+	for _, zig := range b.tools("zig-0*") {
+		from, err := os.Readlink(zig)
 		text := fmt.Sprintf("#!/bin/sh\nREAL='%s'\n%s\n", filepath.Join(from, "zig"), script)
-		err = errors.Join(err, os.Mkdir(to, 0o755), os.WriteFile(filepath.Join(to, "zig"), []byte(text), 0o755),
-			os.Symlink(filepath.Join(from, "lib"), filepath.Join(to, "lib")))
+		err = errors.Join(err, os.Remove(zig), os.Mkdir(zig, 0o755), os.WriteFile(filepath.Join(zig, "zig"), []byte(text), 0o755),
+			os.Symlink(filepath.Join(from, "lib"), filepath.Join(zig, "lib")))
+		if err != nil {
+			b.t.Fatal(err)
+		}
 	}
-	if err != nil {
-		b.t.Fatal(err)
+}
+
+// tools are the entries of the store that a pattern names.
+func (b *realBuild) tools(pattern string) []string {
+	b.t.Helper()
+	found, err := filepath.Glob(filepath.Join(b.store, "tools", pattern))
+	if err != nil || len(found) == 0 {
+		b.t.Fatalf("no %s in the store: %v", pattern, err)
 	}
+	return found
 }
 
 // TestBadCompiler lets the real compiler die, hang and write half a file. Each

@@ -64,6 +64,8 @@ func TestScripts(t *testing.T) {
 }
 
 // linkStore makes a store that shares another one's tools and nothing else.
+// Each tool is a link of its own: what is made here stays here, and a prune
+// takes links.
 func linkStore(from, to string) error {
 	if err := os.MkdirAll(filepath.Join(to, "locks"), 0o755); err != nil {
 		return err
@@ -78,5 +80,14 @@ func linkStore(from, to string) error {
 	if err := os.WriteFile(filepath.Join(to, "locks", "pins.json"), pins, 0o644); err != nil {
 		return err
 	}
-	return os.Symlink(filepath.Join(from, "tools"), filepath.Join(to, "tools"))
+	tools, err := os.ReadDir(filepath.Join(from, "tools"))
+	if err = errors.Join(err, os.Mkdir(filepath.Join(to, "tools"), 0o755)); err != nil {
+		return err
+	}
+	for _, e := range tools {
+		if err := os.Symlink(filepath.Join(from, "tools", e.Name()), filepath.Join(to, "tools", e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
