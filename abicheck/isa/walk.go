@@ -25,9 +25,12 @@ type walker struct {
 	// finding tells that only the state is looked for: results and stores
 	// count, hits do not.
 	finding bool
-	told    map[walkKey]*summary // what that search found
-	reach   []bool               // functions that direct calls lead above the baseline from
-	abi     *convention
+	// steps counts the instructions that were looked at. Beyond limit no walk
+	// goes on: code that needs that many was made to.
+	steps, limit int
+	told         map[walkKey]*summary // what that search found
+	reach        []bool               // functions that direct calls lead above the baseline from
+	abi          *convention
 }
 
 // walkKey is a function and which of its argument registers are tainted.
@@ -65,6 +68,10 @@ func newWalker(im *image, t *target, unit bool) *walker {
 	w := &walker{im: im, t: t, unit: unit, memo: map[walkKey]*summary{}, graphs: map[int]*flowGraph{}, index: newIndex(im), near: map[int]bool{}, abi: &conventionX86}
 	if im.machine != machineX86 {
 		w.abi = &conventionA64
+	}
+	w.limit = 1 << 21
+	for i := range im.fns {
+		w.limit += 64 * int(im.fns[i].insns)
 	}
 	return w
 }
@@ -284,7 +291,8 @@ func (x *explorer) run(pc uint64, st state, stop uint64, s *summary, push func(u
 	w, f := x.w, x.f
 	var in insn
 	for pc >= f.addr && pc < f.end() && (stop == 0 || pc != stop) {
-		if x.steps++; x.steps > maxSteps {
+		x.steps++
+		if w.steps++; x.steps > min(maxSteps, 256*int(f.insns)+4096) || w.steps > w.limit {
 			return
 		}
 		if !w.im.next(f, pc, &in) {
