@@ -4,6 +4,7 @@ Levels are never mixed: a `public` arm is a package's documented entry point wit
 allocations, a `raw` arm is the registered operator with its output given.
 """
 
+import functools
 import pathlib
 import sys
 
@@ -20,9 +21,16 @@ EPS = 1e-6
 CACHE_ROWS = 4096
 
 
-def inputs(config, seed=7):
+def inputs(config):
+    """Fresh copies of the configuration's tensors."""
+    return {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in _drawn(tuple(config.items())).items()}
+
+
+@functools.lru_cache(maxsize=1)
+def _drawn(key, seed=7):
     """The configuration's tensors. Weights of the in-place norms are 1: anything else
     would shrink or grow the values from call to call."""
+    config = dict(key)
     g = torch.Generator().manual_seed(seed)
     dtype, n, width = getattr(torch, config["dtype"]), config["tokens"], configs.width_of(config["op"], config["model"])
 
@@ -44,8 +52,10 @@ def inputs(config, seed=7):
     }
 
 
-def want(config, t):
+@functools.lru_cache(maxsize=1)
+def want(key):
     """The exact results of one call."""
+    config, t = dict(key), _drawn(key)
     op = config["op"]
     if op == "rms_norm":
         return [expected.rms_norm(t["x"], t["w"], EPS)]
@@ -80,7 +90,7 @@ class Arm:
     def error(self, config):
         """The largest error of one call, relative to max(1, |exact|)."""
         self.restore()
-        exact = want(config, self._first)
+        exact = want(tuple(config.items()))
         got = self._call()
         if got is None:
             got = [self._tensors[k] for k in (("x", "residual") if "residual" in self._tensors else ("q", "k"))]
@@ -282,13 +292,15 @@ def vllm(config, ns, level):
         return Arm(name, level, t, call)
     p, q, k, w, dim = (t[i] for i in ("p", "q", "k", "w", "dim"))
     cache, rope = t["cache"].to(q.dtype), ns.rotary_embedding.default
+    # It counts the heads by the last dimension, and would turn only one of a 3-D tensor.
+    flat_q, flat_k = q.view(q.shape[0], -1), k.view(k.shape[0], -1)
     if op == "rotary_embedding":
-        return Arm(name, level, t, lambda: rope(p, q, k, dim, cache, True), note="cache of q's dtype")
+        return Arm(name, level, t, lambda: rope(p, flat_q, flat_k, dim, cache, True), note="cache of q's dtype")
     norm = ns.rms_norm.default
 
     def three():
         norm(q, q, w, EPS)
         norm(k, k, w, EPS)
-        rope(p, q, k, dim, cache, True)
+        rope(p, flat_q, flat_k, dim, cache, True)
 
     return Arm(name, level, t, three, note="three calls, cache of q's dtype")

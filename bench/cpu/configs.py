@@ -8,6 +8,8 @@ HEADS = {  # q heads, k heads, head size
     "Gemma3-4B": (8, 4, 256),
     "Qwen3-4B": (32, 8, 128),
 }
+# Models for which torch.compile is an arm: a compilation takes seconds.
+COMPILED = ["Gemma3-1B"]
 TOKENS = [1, 32, 128]
 DTYPES = ["float32", "bfloat16"]
 NORMS = ["rms_norm", "fused_add_rms_norm"]

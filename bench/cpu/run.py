@@ -4,8 +4,8 @@
 
 Protocol: for each configuration every arm is warmed up with 20 calls; then 30 trials, in
 each of which every arm runs one block of 50 calls (fewer where a block would last longer
-than 50 ms), in an order shuffled per trial. The whole is repeated in fresh processes. Arms
-are checked against float64 before they are timed. See bench/README.md.
+than 5 ms), in an order shuffled per trial. The whole is repeated in fresh processes. Arms
+are checked against float64 before they are timed. See bench/cpu/README.md.
 """
 
 import argparse
@@ -47,9 +47,10 @@ class Process:
         self._process.wait()
 
 
-def workers(options):
+def workers(options, first):
     common = ["--threads", str(options.threads)]
-    found = {"main": Process(common + (["--compile"] if options.compile else []))}
+    main = ["--few"] if options.crossover else ["--compile"] if options.compile and first else []
+    found = {"main": Process(common + main)}
     for isa in options.isa:
         found[isa] = Process(common + ["--only-ours", "--name", isa], isa=isa)
     if options.vllm:
@@ -72,7 +73,7 @@ def measure(config, processes, options, rng):
             if options.threads > 1:
                 time.sleep(0.005)  # idle OpenMP threads of the worker before go to sleep
             ns = where[name].ask({"block": name, "calls": told[name]["calls"]})["ns"]
-            samples[name].append(round(ns, 1))
+            samples[name].append(round(ns))
     return {"config": config, "arms": told, "ns": samples}
 
 
@@ -90,19 +91,29 @@ def main():
     parser.add_argument("--tokens", nargs="*", type=int)
     parser.add_argument("--dtypes", nargs="*", choices=configs.DTYPES)
     parser.add_argument("--crossover", action="store_true", help="measure prefill lengths instead")
+    parser.add_argument("--quick", action="store_true", help="one process, 5 trials, one model: a minute, to try it out")
+    parser.add_argument("--budget", type=float, default=float("inf"), help="start no process that would end after so many seconds")
     options = parser.parse_args()
+    if options.quick:
+        options.processes, options.trials = 1, 5
     todo = configs.crossover() if options.crossover else configs.matrix(options.ops, options.tokens, options.dtypes)
+    if options.quick:
+        todo = [c for c in todo if c["model"] in configs.COMPILED]
     result = {
         "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "host": {"cpu": cpu_name(), "cpus": os.cpu_count(), "kernel": platform.release()},
-        "options": {k: str(v) if isinstance(v, pathlib.Path) else v for k, v in vars(options).items() if k not in ("out", "vllm")},
+        "options": {k: str(v) if isinstance(v, pathlib.Path) else v for k, v in vars(options).items() if k not in ("out", "vllm", "budget")},
         "runs": [],
     }
+    began = time.monotonic()
     for process in range(options.processes):
+        if process and (time.monotonic() - began) * (process + 1) / process > options.budget:
+            print(f"run.py: no time for process {process + 1} of {options.processes}", file=sys.stderr)
+            break
         rng = random.Random(options.seed + process)
         order = todo[:]
         rng.shuffle(order)
-        started = workers(options)
+        started = workers(options, process == 0)
         run = {"about": {n: p.ask({"about": True}) for n, p in started.items()}, "configs": []}
         result["runs"].append(run)
         for i, config in enumerate(order):
@@ -129,7 +140,7 @@ def cpu_name():
 
 def write(path, result):
     temporary = path.with_suffix(".part")
-    temporary.write_text(json.dumps(result) + "\n")
+    temporary.write_text(json.dumps(result, separators=(",", ":")).replace('{"config"', '\n{"config"') + "\n")
     temporary.rename(path)
 
 

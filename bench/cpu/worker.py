@@ -24,7 +24,7 @@ import arms
 import configs
 
 HERE = pathlib.Path(__file__).parent
-WARM_UP, CALLS, BLOCK_SECONDS = 20, 50, 0.05
+WARM_UP, CALLS, BLOCK_SECONDS = 20, 50, 0.005
 
 
 def build_probe():
@@ -64,8 +64,9 @@ class Worker:
             import conftest
 
             self.ops = conftest.load_kernel("cpu")
-            if not options.only_ours:
+            if not options.only_ours and not options.few:
                 self.probe = build_probe()
+        self.few = options.few
         self.only_ours, self.name, self.compile = options.only_ours, options.name, options.compile
         self.arms = {}
 
@@ -82,16 +83,17 @@ class Worker:
             return [arms.vllm(config, self.vllm, "public"), arms.vllm(config, self.vllm, "raw")]
         if self.only_ours:
             return [arms.ours(config, self.ops, self.name)]
-        made = [
-            arms.ours(config, self.ops),
+        made = [arms.ours(config, self.ops), arms.eager(config)]
+        if self.few:
+            return made
+        made += [
             arms.ours(config, self.ops, "ours_again"),  # the A/A arm
             arms.ours_raw(config, self.ops),
-            arms.eager(config),
             arms.functional(config),
             arms.probe(config, self.probe),
             arms.floor(config, self.probe),
         ]
-        if self.compile:
+        if self.compile and config["model"] in configs.COMPILED:
             made.append(arms.compiled(config))
         return [a for a in made if a]
 
@@ -126,6 +128,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--name", default="ours", help="the name of this worker's own arm")
     parser.add_argument("--only-ours", action="store_true")
+    parser.add_argument("--few", action="store_true", help="only ours and eager")
     parser.add_argument("--compile", action="store_true", help="add torch.compile")
     parser.add_argument("--vllm", help="the library with vLLM's operators, instead of ours")
     options = parser.parse_args()

@@ -120,17 +120,26 @@ struct GateConstants<kSilu> : OfE {
 
 #else
 
-// t is rounded before n is taken away, an error that grows with y.
+// ln 2 in two parts, the first short enough that its product with n is exact.
 template <>
-struct GateConstants<kSilu> : OfTwo {
+struct GateConstants<kSilu> : OfE {
   Reg inverse = reg_constant(-1.44269502f);
+  Reg ln2 = reg_constant(0.693359375f), ln2_rest = reg_constant(-2.12194440e-4f);
   ClampConstants limits{-89.05f, 86.9f};
 
   template <int N>
   THOX_INLINE void denominator(Reg (&y)[N]) const {
-    THOX_STEP(N) y[j] = reg_mul(reg_clamp(y[j], limits), inverse);
+    Reg biased[N], n[N];
+    THOX_STEP(N) y[j] = reg_clamp(y[j], limits);
     together(y);
-    one_plus_power_of_two(*this, y);
+    THOX_STEP(N) biased[j] = reg_fma(y[j], inverse, whole);
+    together(biased);
+    THOX_STEP(N) n[j] = reg_sub(biased[j], whole);
+    THOX_STEP(N) y[j] = reg_fma(n[j], ln2, y[j]);
+    together(y);
+    THOX_STEP(N) y[j] = reg_fma(n[j], ln2_rest, y[j]);
+    together(y);
+    one_plus_power(*this, y, n, biased);
   }
 };
 
