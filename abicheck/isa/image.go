@@ -14,6 +14,7 @@ type image struct {
 	text    []segment // executable bytes, sorted, disjoint
 	data    []segment // other sections of an object; nil for a linked file
 	fns     []function
+	addrs   []uint64        // of fns: what a search looks at lies close together
 	slots   map[uint64]slot // pointers that a loader or linker fills: GOT entries
 	imports map[uint64]string
 	// state holds data symbols by name, for the objects that hold CPU features.
@@ -98,7 +99,7 @@ func (im *image) code(f *function) []byte {
 
 // at finds the function that holds addr, or -1.
 func (im *image) at(addr uint64) int {
-	i, ok := slices.BinarySearchFunc(im.fns, addr, func(f function, a uint64) int { return cmp.Compare(f.addr, a) })
+	i, ok := slices.BinarySearch(im.addrs, addr)
 	if ok {
 		return i
 	}
@@ -172,11 +173,17 @@ func (im *image) through(slotAddr uint64) (fn int, imported string) {
 // and code that belongs to none becomes a pseudo-function. starts may hold
 // several functions at one address; the first after sorting is kept.
 func (im *image) cut(starts []function) {
-	slices.SortStableFunc(starts, func(a, b function) int {
-		return cmp.Or(cmp.Compare(a.seg, b.seg), cmp.Compare(a.addr, b.addr), cmp.Compare(rank(&b), rank(&a)))
+	// Numbers are sorted, not functions, which are large.
+	order := make([]int32, len(starts))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(i, j int32) int {
+		a, b := &starts[i], &starts[j]
+		return cmp.Or(cmp.Compare(a.seg, b.seg), cmp.Compare(a.addr, b.addr), cmp.Compare(rank(b), rank(a)), cmp.Compare(i, j))
 	})
-	var out []function
-	for seg := range im.text {
+	out := make([]function, 0, len(starts))
+	for i, seg := 0, 0; seg < len(im.text); seg++ {
 		s := &im.text[seg]
 		segEnd := s.addr + uint64(len(s.bytes))
 		pos := s.addr
@@ -185,18 +192,16 @@ func (im *image) cut(starts []function) {
 				out = append(out, function{addr: pos, size: to - pos, seg: int32(seg), sym: -1, group: -1, pseudo: true})
 			}
 		}
-		i, ok := slices.BinarySearchFunc(starts, seg, func(f function, s int) int { return cmp.Compare(int(f.seg), s) })
-		for ; ok && i < len(starts) && int(starts[i].seg) == seg; i++ {
-			f := starts[i]
-			if f.addr < pos && len(out) > 0 && out[len(out)-1].addr == f.addr {
-				continue
+		for i < len(order) && int(starts[order[i]].seg) < seg {
+			i++
+		}
+		for i < len(order) && int(starts[order[i]].seg) == seg {
+			f := starts[order[i]]
+			for i++; i < len(order) && starts[order[i]].seg == f.seg && starts[order[i]].addr == f.addr; i++ {
 			}
 			next := segEnd
-			for j := i + 1; j < len(starts) && int(starts[j].seg) == seg; j++ {
-				if starts[j].addr > f.addr {
-					next = starts[j].addr
-					break
-				}
+			if i < len(order) && starts[order[i]].seg == f.seg {
+				next = starts[order[i]].addr
 			}
 			if f.size == 0 || f.size > next-f.addr {
 				f.size = next - f.addr
@@ -210,8 +215,17 @@ func (im *image) cut(starts []function) {
 		}
 		gap(segEnd)
 	}
-	slices.SortFunc(out, func(a, b function) int { return cmp.Compare(a.addr, b.addr) })
-	im.fns = out
+	byAddr := func(a, b *function) int { return cmp.Compare(a.addr, b.addr) }
+	for i := 1; i < len(out); i++ {
+		if byAddr(&out[i-1], &out[i]) > 0 { // the sections of an object are in no order
+			slices.SortFunc(out, func(a, b function) int { return byAddr(&a, &b) })
+			break
+		}
+	}
+	im.fns, im.addrs = out, make([]uint64, len(out))
+	for i := range out {
+		im.addrs[i] = out[i].addr
+	}
 }
 
 // rank prefers, of several symbols at one address, the one that says most.

@@ -89,9 +89,19 @@ func openLibrary(f *elffile.File) (*library, error) {
 	if err := l.pointers(); err != nil {
 		return nil, err
 	}
+	exported := func(s *elffile.Symbol) bool {
+		return !s.Undefined() && s.Bind != elf.STB_LOCAL && s.Type == elf.STT_FUNC
+	}
+	n := 0
+	for i := range l.dyn {
+		if exported(&l.dyn[i]) {
+			n++
+		}
+	}
+	l.exported = make([]root, 0, n)
 	for i := range l.dyn {
 		s := &l.dyn[i]
-		if s.Undefined() || s.Bind == elf.STB_LOCAL || s.Type != elf.STT_FUNC {
+		if !exported(s) {
 			continue
 		}
 		l.exported = append(l.exported, root{addr: s.Value, name: s.Name})
@@ -195,7 +205,19 @@ func (l *library) read(s *elffile.Section) ([]byte, error) {
 // discover finds functions: symbols, unwind ranges, and the edges that the
 // linker made (PLT stubs are resolved on demand).
 func (l *library) discover(syms []elffile.Symbol) error {
-	var starts []function
+	fr, err := frames(l.f)
+	if err != nil {
+		return err
+	}
+	n := len(fr)
+	for _, syms := range [][]elffile.Symbol{l.dyn, syms} {
+		for i := range syms {
+			if s := &syms[i]; !s.Undefined() && (s.Type == elf.STT_FUNC || s.Type == elf.STT_GNU_IFUNC) {
+				n++
+			}
+		}
+	}
+	starts := make([]function, 0, n)
 	add := func(i int32, s *elffile.Symbol, dyn bool) {
 		if s.Undefined() || s.Type != elf.STT_FUNC && s.Type != elf.STT_GNU_IFUNC && !(s.Type == elf.STT_NOTYPE && s.Bind != elf.STB_LOCAL) {
 			return
@@ -221,10 +243,6 @@ func (l *library) discover(syms []elffile.Symbol) error {
 				l.state = append(l.state, dataSym{s.Name, s.Value, max(s.Size, 4)})
 			}
 		}
-	}
-	fr, err := frames(l.f)
-	if err != nil {
-		return err
 	}
 	for _, s := range fr {
 		if seg := l.segmentAt(s.addr); seg >= 0 && !strings.HasPrefix(l.text[seg].name, ".plt") {
