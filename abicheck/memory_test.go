@@ -68,6 +68,45 @@ func hostile(code []byte, symbols int) []byte {
 	return b.Bytes()
 }
 
+// hostileDynamic makes a library of n dynamic symbols in as few bytes as that
+// takes: they share one name, and the hash table is two words.
+func hostileDynamic(n int, undefined bool) []byte {
+	const dynAt, hashAt, strAt, symAt = 0x1000, 0x1100, 0x1200, 0x2000
+	le := binary.LittleEndian
+	b := make([]byte, symAt+24*n)
+	size := uint64(len(b))
+	copy(b, "\x7fELF\x02\x01\x01")
+	var head bytes.Buffer
+	binary.Write(&head, le, elf.Header64{
+		Ident: [16]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1,
+		Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 2,
+	})
+	binary.Write(&head, le, []elf.Prog64{
+		{Type: uint32(elf.PT_LOAD), Flags: 5, Filesz: size, Memsz: size, Align: 0x1000},
+		{Type: uint32(elf.PT_DYNAMIC), Flags: 4, Off: dynAt, Vaddr: dynAt, Filesz: 0x60, Memsz: 0x60},
+	})
+	copy(b, head.Bytes())
+	for i, d := range []elf.Dyn64{
+		{Tag: int64(elf.DT_HASH), Val: hashAt}, {Tag: int64(elf.DT_STRTAB), Val: strAt}, {Tag: int64(elf.DT_STRSZ), Val: 64},
+		{Tag: int64(elf.DT_SYMTAB), Val: symAt}, {},
+	} {
+		le.PutUint64(b[dynAt+16*i:], uint64(d.Tag))
+		le.PutUint64(b[dynAt+16*i+8:], d.Val)
+	}
+	le.PutUint32(b[hashAt+4:], uint32(n))
+	copy(b[strAt+1:], "_ZN3c107dynamic9f")
+	for i := 1; i < n; i++ {
+		s := b[symAt+24*i:]
+		le.PutUint32(s, 1+uint32(i%16))
+		s[4] = byte(elf.STB_GLOBAL)<<4 | byte(elf.STT_FUNC)
+		if !undefined {
+			le.PutUint16(s[6:], 1)
+			le.PutUint64(s[8:], uint64(symAt+i))
+		}
+	}
+	return b
+}
+
 func repeat(unit []byte, n int) []byte { return bytes.Repeat(unit, n/len(unit)) }
 
 // TestMemory holds that a check of a file that is hostile, cut or large ends
@@ -95,6 +134,9 @@ func TestMemory(t *testing.T) {
 		{"calls", hostile(calls, 1<<16)},
 		{"branches", hostile(append([]byte{0x0f, 0xa2, 0xc5, 0xf8, 0x77}, branches...), 1)},
 		{"symbols", hostile(repeat([]byte{0xc3}, 1<<20), 1<<20)},
+		{"dynamic, as many as are read", hostileDynamic(68_000, false)},
+		{"dynamic, undefined", hostileDynamic(68_000, true)},
+		{"dynamic, too many", hostileDynamic(3<<20, false)},
 		{"cut", hostile(make([]byte, large), 0)[:large/2]},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -124,5 +166,29 @@ func TestMemory(t *testing.T) {
 				t.Errorf("peak %d MB for a file of %d MB: more than %d MB", peak>>20, len(c.data)>>20, bound>>20)
 			}
 		})
+	}
+}
+
+// TestManyDynamicSymbols holds that a table too large to be read is told, and
+// one that is just not, is read.
+func TestManyDynamicSymbols(t *testing.T) {
+	for n, want := range map[int]bool{68_000: false, 72_000: true} {
+		name := filepath.Join(t.TempDir(), "x.so")
+		if err := os.WriteFile(name, hostileDynamic(n, true), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r, err := abicheck.Check(t.Context(), []string{name}, &abicheck.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var format []string
+		for _, f := range r.Findings {
+			if f.ID == "FORMAT" {
+				format = append(format, f.Message)
+			}
+		}
+		if (len(format) == 1) != want || len(format) > 1 {
+			t.Errorf("%d symbols: %q", n, format)
+		}
 	}
 }

@@ -119,6 +119,14 @@ func (f *File) readDynStrings(d *Dynamic) error {
 	return err
 }
 
+// A check may take the file's size and 64 MB of memory. A symbol needs
+// perSymbol bytes of that, with what the rules make of it; the names, code and
+// hash entries of a real one fill hundreds of bytes of the file too.
+const (
+	perSymbol  = 1000
+	symbolRoom = 64 << 20
+)
+
 // readDynSymbols finds the dynamic symbols as a loader does. The table has no
 // length of its own: it is the larger of what the hash tables reach and what
 // the section header of the same address says, so that neither can hide one.
@@ -141,6 +149,9 @@ func (f *File) readDynSymbols() ([]Symbol, error) {
 	}
 	if n > uint64(room)/f.symSize() {
 		return nil, formatErr(off, "%d dynamic symbols reach past their segment", n)
+	}
+	if room := uint64(f.size+symbolRoom) / perSymbol; n > room {
+		return nil, formatErr(off, "%d dynamic symbols: a file of %d bytes is read with %d at most", n, f.size, room)
 	}
 	data := make([]byte, n*f.symSize())
 	if err := f.readAt(data, off); err != nil {
