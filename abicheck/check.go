@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/thox-ai/thoxbuild/abicheck/facts"
 	"github.com/thox-ai/thoxbuild/abicheck/report"
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
 )
@@ -49,6 +50,7 @@ type run struct {
 	mu       sync.Mutex
 	findings []Finding
 	files    []report.File
+	packages map[*rule.Package]*facts.Interposition
 }
 
 func newRun(o *Options) *run {
@@ -110,6 +112,7 @@ func (r *run) subject(ctx context.Context, s *rule.Subject, format string) error
 		}
 		found = append(found, fs...)
 	}
+	r.together(s)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.findings = append(r.findings, found...)
@@ -128,6 +131,26 @@ func runPass(ctx context.Context, p *rule.Pass, s *rule.Subject, o *Options) (fs
 	return p.Run(ctx, s, o)
 }
 
+// together puts a library beside the others of its package. What is wrong
+// with the file itself, the passes have said.
+func (r *run) together(s *rule.Subject) {
+	if s.Package == nil || s.ELF == nil {
+		return
+	}
+	defer func() { _ = recover() }() // as in runPass
+	r.mu.Lock()
+	p := r.packages[s.Package]
+	if p == nil {
+		p = &facts.Interposition{}
+		if r.packages == nil {
+			r.packages = map[*rule.Package]*facts.Interposition{}
+		}
+		r.packages[s.Package] = p
+	}
+	r.mu.Unlock()
+	_ = p.Add(s)
+}
+
 func formatFinding(s *rule.Subject, err error) Finding {
 	f := s.Finding("FORMAT", Error, err.Error())
 	f.Fix = "download or build the file again"
@@ -144,6 +167,9 @@ func fileOf(s *rule.Subject, format string) report.File {
 // report sorts, filters and completes what was found.
 func (r *run) report() *Report {
 	found := r.findings
+	for _, p := range r.packages {
+		found = append(found, p.Findings()...)
+	}
 	if len(r.o.Only) > 0 {
 		found = slices.DeleteFunc(found, func(f Finding) bool { return !slices.Contains(r.o.Only, f.ID) })
 	}

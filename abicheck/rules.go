@@ -37,7 +37,7 @@ func passes() []rule.Pass {
 
 // Rules lists every rule, sorted by id.
 func Rules() []rule.Info {
-	all := slices.Clone(frameRules)
+	all := append(slices.Clone(frameRules), facts.PackageRules...)
 	for _, p := range passes() {
 		all = append(all, p.Rules...)
 	}

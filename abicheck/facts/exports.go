@@ -75,8 +75,7 @@ func checkExports(_ context.Context, s *rule.Subject, o *rule.Options) ([]rule.F
 			continue
 		}
 		if !extension || y.Bind != elf.STB_GLOBAL && y.Bind != elf.STB_WEAK || y.Vis != elf.STV_DEFAULT ||
-			y.Shndx == uint32(elf.SHN_ABS) && y.Size == 0 || linkerMade[y.Name] || declared[y.Name] ||
-			strings.HasPrefix(y.Name, "PyInit_") || strings.HasPrefix(y.Name, "PyModExport_") || strings.HasPrefix(y.Name, "PyInitU_") {
+			y.Shndx == uint32(elf.SHN_ABS) && y.Size == 0 || linkerMade[y.Name] || declared[y.Name] || initFunction(y.Name) {
 			continue
 		}
 		ns := namespace(y.Name)
