@@ -33,13 +33,10 @@ def _draws(entry, arm, base, rng, draws=DRAWS):
     trials within them."""
     a, b = entry["ns"][arm], entry["ns"][base]
     runs = min(len(a), len(b))
-    ratios = [a[i] / b[i] for i in range(runs)]
-    out = np.empty(draws)
-    picks = rng.integers(0, runs, (draws, runs))
-    for d in range(draws):
-        parts = [r[rng.integers(0, len(r), len(r))] for r in (ratios[i] for i in picks[d])]
-        out[d] = np.median(np.concatenate(parts))
-    return out
+    ratios = np.array([a[i] / b[i] for i in range(runs)])
+    trials = ratios.shape[1]
+    picks = rng.integers(0, runs, (draws, runs, 1))
+    return np.median(ratios[picks, rng.integers(0, trials, (draws, runs, trials))].reshape(draws, -1), axis=1)
 
 
 def ratio(entry, arm, base="ours", draws=2000):
