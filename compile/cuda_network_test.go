@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/thox-ai/thoxbuild/abicheck"
+	"github.com/thox-ai/thoxbuild/abicheck/elffile"
+	"github.com/thox-ai/thoxbuild/abicheck/facts"
 	"github.com/thox-ai/thoxbuild/compile"
 	"github.com/thox-ai/thoxbuild/compile/cache"
 	"github.com/thox-ai/thoxbuild/compile/local"
@@ -39,7 +42,7 @@ func TestCUDAKits(t *testing.T) {
 		"torch213-cxx11-cu132-x86_64-linux", "torch213-cxx11-cu132-aarch64-linux",
 	} {
 		t.Run(name, func(t *testing.T) {
-			first, second := buildCUDA(t, s, name, t.TempDir()), buildCUDA(t, s, name, filepath.Join(t.TempDir(), "a longer", "way"))
+			first, second := buildCUDA(t, s, name, t.TempDir(), ""), buildCUDA(t, s, name, filepath.Join(t.TempDir(), "a longer", "way"), "")
 			for file, b := range first {
 				if !bytes.Equal(b, second[file]) {
 					t.Errorf("%s differs between two folders", file)
@@ -50,17 +53,96 @@ func TestCUDAKits(t *testing.T) {
 			}
 			checkCUDALibrary(t, name, first)
 			loadCUDALibrary(t, name, first)
+			checkArchs(t, first, "8.0", "9.0a", "12.0", "12.0+PTX")
+			if found := archFindings(t, first); len(found) > 0 {
+				t.Errorf("abicheck: %q", found)
+			}
 		})
+	}
+	t.Run("lost architecture", func(t *testing.T) {
+		const name = "torch213-cxx11-cu130-x86_64-linux"
+		claimed, built := buildCUDA(t, s, name, t.TempDir(), ""), buildCUDA(t, s, name, t.TempDir(), `"8.0", `)
+		checkArchs(t, built, "9.0a", "12.0", "12.0+PTX")
+		if found := archFindings(t, built); len(found) > 0 {
+			t.Errorf("with its own metadata: %q", found)
+		}
+		built[manifests.MetadataFile] = claimed[manifests.MetadataFile]
+		want := []string{"metadata.json claims 8.0; the file holds 9.0a, 12.0, 12.0+PTX"}
+		if found := archFindings(t, built); !slices.Equal(found, want) {
+			t.Errorf("with the metadata of another build: %q, expected %q", found, want)
+		}
+	})
+}
+
+// checkArchs expects a library that holds code for exactly these.
+func checkArchs(t *testing.T, files map[string][]byte, want ...string) {
+	t.Helper()
+	for file, b := range files {
+		if !strings.HasSuffix(file, ".so") {
+			continue
+		}
+		f, err := elffile.New(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := facts.FatbinArchs(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range entries {
+			got = append(got, e.Capability())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s holds code for %q, expected %q", file, got, want)
+		}
 	}
 }
 
+// archFindings lists what abicheck says of the architectures of a variant.
+func archFindings(t *testing.T, files map[string][]byte) []string {
+	t.Helper()
+	dir := t.TempDir()
+	for file, b := range files {
+		if err := os.WriteFile(filepath.Join(dir, file), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := abicheck.Check(t.Context(), []string{dir}, &abicheck.Options{Only: []string{"CUDA-ARCHS", "CUDA-PTX", "FORMAT"}, FactsOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, f := range r.Findings {
+		if f.Severity != abicheck.Error {
+			t.Errorf("%s is a mere %v", f.Message, f.Severity)
+		}
+		found = append(found, f.Message)
+	}
+	return found
+}
+
 // buildCUDA builds one variant of the test kernel with a cache of its own and
-// returns the files of its folder.
-func buildCUDA(t *testing.T, s *toolchain.Store, name, dir string) map[string][]byte {
+// returns the files of its folder. What is to be left out of its build.toml may
+// be empty.
+func buildCUDA(t *testing.T, s *toolchain.Store, name, dir, without string) map[string][]byte {
 	t.Helper()
 	kernelDir := filepath.Join(dir, "kernel")
 	if err := os.CopyFS(kernelDir, os.DirFS("testdata/cuda")); err != nil {
 		t.Fatal(err)
+	}
+	if without != "" {
+		file := filepath.Join(kernelDir, "build.toml")
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(b, []byte(without)) {
+			t.Fatalf("%s has no %s", file, without)
+		}
+		if err := os.WriteFile(file, bytes.Replace(b, []byte(without), nil, 1), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	project, err := manifests.Load(kernelDir)
 	if err != nil {
