@@ -18,7 +18,7 @@ COLORS = {"eager": "#7f7f7f", "compile": "#d62728", "at::vec": "#9467bd", "vllm"
 
 def save(figure, folder, name):
     for kind in ("png", "svg"):
-        figure.savefig(folder / f"{name}.{kind}", dpi=150, bbox_inches="tight")
+        figure.savefig(folder / f"{name}.{kind}", dpi=70, bbox_inches="tight")
     plt.close(figure)
 
 
