@@ -53,7 +53,11 @@ func TestCUDAKits(t *testing.T) {
 			}
 			checkCUDALibrary(t, name, first)
 			loadCUDALibrary(t, name, first)
-			checkArchs(t, first, "8.0", "9.0a", "12.0", "12.0+PTX")
+			archs := []string{"8.0", "9.0a", "12.0", "12.0+PTX"}
+			if strings.Contains(name, "-cu126-") { // older than 12.0, which is left out
+				archs = archs[:2]
+			}
+			checkArchs(t, first, archs...)
 			if found := archFindings(t, first); len(found) > 0 {
 				t.Errorf("abicheck: %q", found)
 			}
