@@ -41,10 +41,9 @@ demo: bin/thoxbuild venv
 
 test: lint kernel test-go test-units test-python
 
-# The variant that the tests load; it also fetches the compilers that the scripts use, for both processors.
+# The variants that the tests load, one under qemu; it also fetches the compilers that the scripts use.
 kernel: bin/thoxbuild
-	bin/thoxbuild toolchain fetch --variant 'torch213-cxx11-cpu-*-linux'
-	bin/thoxbuild build --variant "torch213-cxx11-cpu-$$(uname -m)-linux"
+	bin/thoxbuild build --variant 'torch213-cxx11-cpu-*-linux'
 	@# torch's headers for macOS and its hipify: two scripts build with stand-ins of Xcode and hipcc.
 	PATH="$(CURDIR)/tests/metal/xcode:$$PATH" bin/thoxbuild toolchain fetch --variant torch213-metal-aarch64-darwin
 	tests/vendor/setup.sh $(CACHE)/vendor
