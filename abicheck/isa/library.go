@@ -186,18 +186,23 @@ func (l *library) read(s *elffile.Section) ([]byte, error) {
 	if s.Size > uint64(l.f.Size()) {
 		return nil, fmt.Errorf("section %s: %d bytes in a file of %d", s.Name, s.Size, l.f.Size())
 	}
-	var b []byte
-	if s.Size >= largeSection {
+	return l.readSection(s.Name, s.Size, r)
+}
+
+// readSection reads size bytes, those of a large section into memory that the
+// collector does not count.
+func (l *library) readSection(name string, size uint64, r io.Reader) (b []byte, err error) {
+	if size >= largeSection {
 		var free func()
-		if b, free, err = offHeap(int(s.Size)); err != nil {
-			return nil, fmt.Errorf("section %s: %w", s.Name, err)
+		if b, free, err = offHeap(int(size)); err != nil {
+			return nil, fmt.Errorf("section %s: %w", name, err)
 		}
 		l.free = append(l.free, free)
 	} else {
-		b = make([]byte, s.Size)
+		b = make([]byte, size)
 	}
 	if _, err := io.ReadFull(r, b); err != nil {
-		return nil, fmt.Errorf("section %s: %w", s.Name, err)
+		return nil, fmt.Errorf("section %s: %w", name, err)
 	}
 	return b, nil
 }

@@ -6,8 +6,6 @@ import (
 	"debug/elf"
 	"debug/macho"
 	"encoding/binary"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -149,20 +147,7 @@ func (l *library) machRead(f *machofile.File, s *machofile.Section) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	var b []byte
-	if s.Size >= largeSection {
-		var free func()
-		if b, free, err = offHeap(int(s.Size)); err != nil {
-			return nil, fmt.Errorf("section %s: %w", s.Name, err)
-		}
-		l.free = append(l.free, free)
-	} else {
-		b = make([]byte, s.Size)
-	}
-	if _, err := io.ReadFull(r, b); err != nil {
-		return nil, fmt.Errorf("section %s: %w", s.Name, err)
-	}
-	return b, nil
+	return l.readSection(s.Name, s.Size, r)
 }
 
 // machFunctions finds functions: the linker lists their starts, and symbols
