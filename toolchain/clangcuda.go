@@ -124,23 +124,41 @@ func (s *Store) clangScript(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	version, err := s.clangVersion(ctx, program)
+	if err != nil {
+		return "", err
+	}
+	text := "#!/bin/sh\nPATH=" + clangCUDAPath + "\nexport PATH\nexec " + clangCUDAProgram + " --driver-mode=g++ \"$@\"\n"
+	return s.entry(ctx, "clang-cuda-"+fingerprint(text, string(version)), func(dir string) error {
+		if err := os.WriteFile(filepath.Join(dir, "version"), append(bytes.Clone(version), '\n'), 0o644); err != nil {
+			return err
+		}
+		return script(dir, "clang++", text)
+	})
+}
+
+// clangVersion is the first line of what program says of itself.
+func (s *Store) clangVersion(ctx context.Context, program string) ([]byte, error) {
+	s.clangMu.Lock()
+	defer s.clangMu.Unlock()
+	if version, ok := s.clang[program]; ok {
+		return version, nil
+	}
 	cmd := exec.CommandContext(ctx, program, "--version")
 	killGroup(cmd)
 	out, err := cmd.Output()
 	if err != nil {
 		if ctx.Err() != nil {
-			return "", ctx.Err()
+			return nil, ctx.Err()
 		}
-		return "", &Error{"ask " + program + " for its version", err, "reinstall it: apt-get install " + clangCUDAProgram}
+		return nil, &Error{"ask " + program + " for its version", err, "reinstall it: apt-get install " + clangCUDAProgram}
 	}
 	version, _, _ := bytes.Cut(out, []byte("\n"))
-	text := "#!/bin/sh\nPATH=" + clangCUDAPath + "\nexport PATH\nexec " + clangCUDAProgram + " --driver-mode=g++ \"$@\"\n"
-	return s.entry(ctx, "clang-cuda-"+fingerprint(text, string(version)), func(dir string) error {
-		if err := os.WriteFile(filepath.Join(dir, "version"), append(version, '\n'), 0o644); err != nil {
-			return err
-		}
-		return script(dir, "clang++", text)
-	})
+	if s.clang == nil {
+		s.clang = map[string][]byte{}
+	}
+	s.clang[program] = version
+	return version, nil
 }
 
 func findClangCUDA() (string, error) {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -50,6 +51,9 @@ type Store struct {
 	opts  Options
 	index *index
 	pins  *Lock // what any workspace pinned last, for --offline
+
+	clangMu sync.Mutex
+	clang   map[string][]byte // first line of --version by program, asked once: each kit of CUDA 12.6 needs it
 }
 
 func (s *Store) pinsPath() string { return filepath.Join(s.dir, "locks", "pins.json") }
