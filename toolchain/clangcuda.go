@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -144,6 +145,11 @@ func (s *Store) clangVersion(ctx context.Context, program string) ([]byte, error
 	if version, ok := s.clang[program]; ok {
 		return version, nil
 	}
+	file := filepath.Join(s.dir, "locks", "clang-version.json")
+	read, stamp := s.now(), clangStamp(program)
+	if version, ok := readMemo(file, stamp); ok {
+		return s.knowClang(program, []byte(version)), nil
+	}
 	cmd := exec.CommandContext(ctx, program, "--version")
 	killGroup(cmd)
 	out, err := cmd.Output()
@@ -154,11 +160,47 @@ func (s *Store) clangVersion(ctx context.Context, program string) ([]byte, error
 		return nil, &Error{"ask " + program + " for its version", err, "reinstall it: apt-get install " + clangCUDAProgram}
 	}
 	version, _, _ := bytes.Cut(out, []byte("\n"))
+	writeMemo(file, stamp, read, string(version))
+	return s.knowClang(program, version), nil
+}
+
+// knowClang keeps a version for the rest of the command; clangMu is held.
+func (s *Store) knowClang(program string, version []byte) []byte {
 	if s.clang == nil {
 		s.clang = map[string][]byte{}
 	}
 	s.clang[program] = version
-	return version, nil
+	return version
+}
+
+// clangStamp covers the files that decide what clang says of itself: the
+// program and the libraries of LLVM that lie where its package puts them. It is
+// the zero stamp, so clang is asked each time, for what only stands for clang:
+// a script, or a program of another name such as ccache.
+func clangStamp(program string) stamp {
+	real, err := filepath.EvalSymlinks(program)
+	if err != nil || !strings.HasPrefix(filepath.Base(real), "clang") || !isELF(real) {
+		return stamp{}
+	}
+	files := []string{program, real}
+	lib := filepath.Join(filepath.Dir(filepath.Dir(real)), "lib")
+	for _, name := range []string{"libclang-cpp.so*", "libLLVM*.so*"} {
+		found, _ := filepath.Glob(filepath.Join(lib, name))
+		files = append(files, found...)
+	}
+	return stampOf(files...)
+}
+
+// isELF reports whether a file begins as a program of this system does.
+func isELF(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var magic [4]byte
+	_, err = io.ReadFull(f, magic[:])
+	return err == nil && string(magic[:]) == "\x7fELF"
 }
 
 func findClangCUDA() (string, error) {

@@ -3,7 +3,6 @@ package toolchain
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,8 +10,6 @@ import (
 	"path/filepath"
 	"sort"
 	"strconv"
-
-	"github.com/google/renameio/v2"
 
 	"github.com/thox-ai/thoxbuild/manifests"
 )
@@ -94,9 +91,9 @@ func (s *Store) libstdcxx(ctx context.Context, arch manifests.Arch) (string, err
 		{host.Headers, "c++"}, {host.TargetHeaders, "c++-target"},
 		{host.Archive, "lib/libstdc++.a"}, {host.Shared, "lib/libstdc++.so.6"}, {host.GCCShared, "lib/libgcc_s.so.1"},
 	}
-	memo := filepath.Join(s.dir, "locks", "libstdcxx-"+string(arch)+".json")
-	stamp := statStamp(host.Archive, host.Shared, host.GCCShared, host.Headers, filepath.Join(host.TargetHeaders, "bits/c++config.h"))
-	if name, ok := readMemo(memo, stamp); ok && isDir(filepath.Join(s.dir, "tools", name)) {
+	file := filepath.Join(s.dir, "locks", "libstdcxx-"+string(arch)+".json")
+	read, stamp := s.now(), stampOf(host.Archive, host.Shared, host.GCCShared, host.Headers, filepath.Join(host.TargetHeaders, "bits/c++config.h"))
+	if name, ok := readMemo(file, stamp); ok && name == filepath.Base(name) && isDir(filepath.Join(s.dir, "tools", name)) {
 		return VirtualRoot + "/" + name, nil
 	}
 	h := sha256.New()
@@ -126,32 +123,9 @@ func (s *Store) libstdcxx(ctx context.Context, arch manifests.Arch) (string, err
 		return nil
 	})
 	if err == nil {
-		b, _ := json.Marshal(map[string]string{"stamp": stamp, "entry": name})
-		_ = renameio.WriteFile(memo, b, 0o644) // a memo only; without it the next run hashes again
+		writeMemo(file, stamp, read, name)
 	}
 	return dir, err
-}
-
-// statStamp changes when one of the files is replaced.
-func statStamp(paths ...string) string {
-	var parts []string
-	for _, p := range paths {
-		fi, err := os.Stat(p)
-		if err != nil {
-			return ""
-		}
-		parts = append(parts, fmt.Sprintf("%s %d %d", p, fi.Size(), fi.ModTime().UnixNano()))
-	}
-	return fingerprint(parts...)
-}
-
-func readMemo(path, stamp string) (entry string, ok bool) {
-	var m map[string]string
-	b, err := os.ReadFile(path)
-	if err != nil || json.Unmarshal(b, &m) != nil || stamp == "" || m["stamp"] != stamp || m["entry"] != filepath.Base(m["entry"]) {
-		return "", false
-	}
-	return m["entry"], true
 }
 
 // walkFiles calls fn for every regular file of a tree in sorted order, links

@@ -51,6 +51,7 @@ type Store struct {
 	opts  Options
 	index *index
 	pins  *Lock // what any workspace pinned last, for --offline
+	now   func() time.Time
 
 	clangMu sync.Mutex
 	clang   map[string][]byte // first line of --version by program, asked once: each kit of CUDA 12.6 needs it
@@ -73,7 +74,7 @@ func Open(o Options) (*Store, error) {
 		t.ResponseHeaderTimeout = 60 * time.Second
 		client = &http.Client{Transport: t}
 	}
-	s := &Store{dir: dir, opts: o}
+	s := &Store{dir: dir, opts: o, now: time.Now}
 	s.index = &index{client: client, find: func(ctx context.Context) (string, error) {
 		if o.Offline {
 			return "", &Error{"reach the package index", errors.New("--offline forbids it"),

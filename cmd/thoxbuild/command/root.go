@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -142,7 +143,7 @@ func (g *globals) storeDir() (string, error) {
 var releaseVersion string
 
 // version names this build: the release, else the commit it was built from.
-func version() string {
+var version = sync.OnceValue(func() string {
 	if releaseVersion != "" {
 		return releaseVersion
 	}
@@ -163,4 +164,4 @@ func version() string {
 		return "devel"
 	}
 	return "devel-" + rev + dirty
-}
+})
