@@ -82,7 +82,7 @@ func (p *Plan) compileDevice(t *tree, v matrix.Variant, ts *Toolset, u *unit, op
 		args = append(args, "-I"+d)
 	}
 	args = append(args, user...)
-	src, inputs := u.src, p.inputs(t, u.reads)
+	src, inputs := u.src, u.inputs
 	if u.kind == source.CUDA && dialect == HIPCC {
 		if src, inputs, err = p.hipify(v, ts, u, inputs); err != nil {
 			return nil, err

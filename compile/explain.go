@@ -34,13 +34,11 @@ func (p *Plan) Survey(c *cache.Disk) Survey {
 				chain[a.index], before[a.index] = chain[d.index], d
 			}
 		}
-		if spec, err := resolveSpec(a, results); err == nil {
-			if enc, err := spec.Encode(); err == nil {
-				if r, err := c.Result(enc.Key); err == nil {
-					results[a.index] = r
-					s.Cached++
-					continue
-				}
+		if key, err := resolveKey(a, results); err == nil {
+			if r, err := c.Result(key); err == nil {
+				results[a.index] = r
+				s.Cached++
+				continue
 			}
 		}
 		s.Missing = append(s.Missing, a)
@@ -67,15 +65,11 @@ func (p *Plan) Survey(c *cache.Disk) Survey {
 func (p *Plan) Explain(a *Action, c *cache.Disk, h *History) (*Explanation, error) {
 	results := make([]*action.Result, len(p.actions))
 	for _, b := range p.actions[:a.index] {
-		spec, err := resolveSpec(b, results)
+		key, err := resolveKey(b, results)
 		if err != nil {
 			continue
 		}
-		enc, err := spec.Encode()
-		if err != nil {
-			return nil, err
-		}
-		if r, err := c.Result(enc.Key); err == nil {
+		if r, err := c.Result(key); err == nil {
 			results[b.index] = r
 		}
 	}
@@ -92,12 +86,10 @@ func (p *Plan) Explain(a *Action, c *cache.Disk, h *History) (*Explanation, erro
 	}
 	e.Lines = spec.Explain()
 	if e.Known {
-		enc, err := spec.Encode()
-		if err != nil {
+		if e.Key, err = spec.Key(); err != nil {
 			return nil, err
 		}
-		e.Key = enc.Key
-		_, err = c.Result(enc.Key)
+		_, err = c.Result(e.Key)
 		e.Cached = err == nil
 	}
 	if h != nil {

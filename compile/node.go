@@ -72,7 +72,8 @@ func (a *Action) Outputs() []string { return slices.Clone(a.outputs) }
 
 // spec fills in the digests of other actions' outputs.
 func (a *Action) spec(resolve func(in input) (action.Digest, error)) (*action.Spec, error) {
-	s := &action.Spec{Label: a.Label, Args: a.args, Env: a.env, Outputs: a.outputs, Platform: a.platform}
+	s := &action.Spec{Label: a.Label, Args: a.args, Env: a.env, Outputs: a.outputs, Platform: a.platform,
+		Inputs: make([]action.File, 0, len(a.inputs))}
 	for _, in := range a.inputs {
 		d := in.digest
 		if in.from != nil {
@@ -96,12 +97,8 @@ func (a *Action) identify() error {
 	if err != nil {
 		return err
 	}
-	e, err := s.Encode()
-	if err != nil {
-		return err
-	}
-	a.id = e.Key
-	return nil
+	a.id, err = s.Key()
+	return err
 }
 
 // baseEnv is the environment of every action, the tool's own added to it.

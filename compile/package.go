@@ -33,7 +33,7 @@ const (
 // packageFiles lists the Python package of a kernel: every .py file, and the
 // data files whose extension pyext names. Bytecode and hidden files stay out.
 // A noarch kernel is its package, so there all files count.
-func (p *Plan) packageFiles(v matrix.Variant) ([]packageFile, error) {
+func (p *Plan) packageFiles() ([]packageFile, error) {
 	k := p.cfg.Kernel
 	var pyext []string
 	switch {

@@ -58,6 +58,8 @@ type Plan struct {
 	// sources are all files of the kernel that go into some variant.
 	sources map[string]bool
 	commit  *manifests.Commit
+	// python is the kernel's Python package.
+	python []packageFile
 }
 
 // variantPlan is how one variant's folder is put together.

@@ -108,6 +108,18 @@ func (p *Plan) Run(ctx context.Context, o RunOptions) (*Result, error) {
 	return res, err
 }
 
+// resolveKey is the key of an action whose dependencies have their results.
+func resolveKey(a *Action, results []*action.Result) (action.Digest, error) {
+	if key, ok := a.Key(); ok {
+		return key, nil
+	}
+	spec, err := resolveSpec(a, results)
+	if err != nil {
+		return action.Digest{}, err
+	}
+	return spec.Key()
+}
+
 // resolveSpec fills in an action's inputs from the results of its
 // dependencies.
 func resolveSpec(a *Action, results []*action.Result) (*action.Spec, error) {

@@ -99,19 +99,23 @@ func (r *runner) work(ctx context.Context, cancel context.CancelFunc) {
 
 // step gets an action's result from the cache or by running it.
 func (r *runner) step(ctx context.Context, a *Action) (*action.Result, error) {
-	spec, err := resolveSpec(a, r.results) // written before a became ready, and never again
+	key, err := resolveKey(a, r.results) // written before a became ready, and never again
+	if err != nil {
+		return nil, err
+	}
+	if !r.o.Rebuild {
+		if res, err := r.o.Cache.Result(key); err == nil {
+			r.event(Event{Type: EventCached, Action: a, Result: res})
+			return res, nil
+		}
+	}
+	spec, err := resolveSpec(a, r.results)
 	if err != nil {
 		return nil, err
 	}
 	enc, err := spec.Encode()
 	if err != nil {
 		return nil, err
-	}
-	if !r.o.Rebuild {
-		if res, err := r.o.Cache.Result(enc.Key); err == nil {
-			r.event(Event{Type: EventCached, Action: a, Result: res})
-			return res, nil
-		}
 	}
 	r.event(Event{Type: EventQueued, Action: a})
 	res, err := r.execute(ctx, a, spec, enc)

@@ -35,6 +35,15 @@ func bytesReader(b []byte) io.Reader { return bytes.NewReader(b) }
 type tree struct {
 	digests map[string]action.Digest
 	scans   source.Set
+	// closures are what units read, by source and include folders: most
+	// variants compile the same units.
+	closures map[string]*closure
+}
+
+// closure is what a unit reads, also as inputs of an action.
+type closure struct {
+	reads  source.Unit
+	inputs []input
 }
 
 // readTree hashes and scans every file that some section lists, and the
@@ -43,7 +52,7 @@ type tree struct {
 // headers below it are listed in src.
 func (p *Plan) readTree() (*tree, error) {
 	k := p.cfg.Kernel
-	t := &tree{digests: map[string]action.Digest{}, scans: source.Set{}}
+	t := &tree{digests: map[string]action.Digest{}, scans: source.Set{}, closures: map[string]*closure{}}
 	var ps manifests.Problems
 	problem := func(key, format string, args ...any) {
 		ps = append(ps, manifests.Problem{Pos: k.Pos(key), Severity: manifests.Error, ID: "compile/source", Key: key, Message: fmt.Sprintf(format, args...)})
@@ -127,9 +136,21 @@ func headersIn(root, dir string) ([]string, error) {
 	return out, err
 }
 
+// closure follows the includes of a source.
+func (p *Plan) closure(t *tree, src string, dirs []string) *closure {
+	key := strings.Join(append([]string{src}, dirs...), "\x00")
+	c := t.closures[key]
+	if c == nil {
+		reads := t.scans.Unit(src, dirs)
+		c = &closure{reads, p.inputs(t, reads)}
+		t.closures[key] = c
+	}
+	return c
+}
+
 // inputs are the files of a unit as inputs of an action.
 func (p *Plan) inputs(t *tree, u source.Unit) []input {
-	var in []input
+	in := make([]input, 0, len(u.Files))
 	for _, f := range u.Files {
 		if b, ok := p.blobs[t.digests[f]]; ok && (f == registrationPath || f == modulePath) {
 			in = append(in, p.generated(f, b))

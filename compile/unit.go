@@ -19,6 +19,7 @@ type unit struct {
 	src      string
 	kind     source.Kind
 	reads    source.Unit
+	inputs   []input // of what it reads; shared, so they are not to be changed
 	include  []string
 	flags    []string // the manifest's
 	archs    []string // device capabilities
@@ -60,7 +61,8 @@ func (p *Plan) units(t *tree, v matrix.Variant) ([]*unit, error) {
 			}
 			one := u
 			one.section, one.src, one.kind = name, rel, kind
-			one.reads = t.scans.Unit(rel, includeDirs(u.include))
+			c := p.closure(t, rel, includeDirs(u.include))
+			one.reads, one.inputs = c.reads, slices.Clip(c.inputs)
 			if one.kind == source.HIP || one.kind == source.CUDA || one.kind == source.CXX || one.kind == source.C || v.Platform.OS == manifests.Darwin {
 				us = append(us, &one)
 				continue
@@ -160,7 +162,7 @@ func (p *Plan) compileUnit(t *tree, v matrix.Variant, ts *Toolset, u *unit, ops 
 		env:      baseEnv(tool.Env),
 		outputs:  []string{objectOut},
 		platform: platformOf(v, tool),
-		inputs:   append(p.inputs(t, u.reads), u.extra...),
+		inputs:   append(u.inputs, u.extra...),
 		missing:  missingNames(u.reads),
 	}, v.Name.String())
 }

@@ -22,9 +22,12 @@ func (p *Plan) planVariant(t *tree, v matrix.Variant) (*variantPlan, error) {
 	k := p.cfg.Kernel
 	vp := &variantPlan{variant: v, name: v.Name.String()}
 	var err error
-	if vp.files, err = p.packageFiles(v); err != nil {
-		return nil, err
+	if p.python == nil { // the same in every variant
+		if p.python, err = p.packageFiles(); err != nil {
+			return nil, err
+		}
 	}
+	vp.files = slices.Clip(p.python)
 	switch {
 	case v.Name.Framework == manifests.TorchNoarch:
 		return vp, p.nameNoarch(vp)
@@ -45,9 +48,13 @@ func (p *Plan) planVariant(t *tree, v matrix.Variant) (*variantPlan, error) {
 	}
 
 	// First as if the name were the placeholder, to learn what everything is
-	// made of; then under the name that follows from it.
-	dry := &Plan{cfg: p.cfg, byID: map[action.Digest]*Action{}, files: map[action.Digest]string{}, blobs: p.blobs}
-	objects, err := dry.compileAll(t, v, ts, us, glue.Placeholder)
+	// made of; where the name is linked in, that is what is compiled.
+	late := p.lateName(v, us)
+	first := p
+	if !late {
+		first = &Plan{cfg: p.cfg, byID: map[action.Digest]*Action{}, files: map[action.Digest]string{}, blobs: p.blobs}
+	}
+	objects, err := first.compileAll(t, v, ts, us, glue.Placeholder)
 	if err != nil {
 		return nil, err
 	}
@@ -55,13 +62,11 @@ func (p *Plan) planVariant(t *tree, v matrix.Variant) (*variantPlan, error) {
 	if vp.ops, err = manifests.ExtensionName(k.General.Name, v.Compute.Backend, uniqueID); err != nil {
 		return nil, err
 	}
-	late := p.lateName(v, us)
-	name := vp.ops
-	if late {
-		name = glue.Placeholder
-	}
-	if objects, err = p.compileAll(t, v, ts, us, name); err != nil {
-		return nil, err
+	if !late {
+		// Then under the name that follows from it.
+		if objects, err = p.compileAll(t, v, ts, us, vp.ops); err != nil {
+			return nil, err
+		}
 	}
 	return vp, p.linkVariant(vp, ts, us, objects, late)
 }

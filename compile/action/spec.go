@@ -1,13 +1,9 @@
 package action
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-
-	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
-	"google.golang.org/protobuf/proto"
 )
 
 // Spec is one action with everything known that it depends on.
@@ -46,16 +42,31 @@ var salt = []byte("thoxbuild 1")
 
 // Encode checks the action and turns it into messages. Equal actions give
 // equal bytes on every machine: repeated fields are sorted as the protocol
-// demands, and messages are marshalled deterministically, which for messages
-// without maps or unknown fields is their canonical form.
+// demands, and messages without maps or unknown fields have one canonical form.
 func (s *Spec) Encode() (*Encoded, error) {
+	return s.encode(map[Digest][]byte{})
+}
+
+// Key checks the action as Encode does and returns the key alone.
+func (s *Spec) Key() (Digest, error) {
+	e, err := s.encode(nil)
+	if err != nil {
+		return Digest{}, err
+	}
+	return e.Key, nil
+}
+
+func (s *Spec) encode(blobs map[Digest][]byte) (*Encoded, error) {
 	if len(s.Args) == 0 {
 		return nil, fmt.Errorf("%s: no command", s.Label)
 	}
 	if len(s.Outputs) == 0 {
 		return nil, fmt.Errorf("%s: no outputs", s.Label)
 	}
-	outputs := slices.Sorted(slices.Values(s.Outputs))
+	outputs := s.Outputs
+	if !slices.IsSorted(outputs) {
+		outputs = slices.Sorted(slices.Values(s.Outputs))
+	}
 	for i, o := range outputs {
 		if err := checkPath(o); err != nil {
 			return nil, fmt.Errorf("%s: output: %w", s.Label, err)
@@ -64,49 +75,23 @@ func (s *Spec) Encode() (*Encoded, error) {
 			return nil, fmt.Errorf("%s: output %q is listed twice", s.Label, o)
 		}
 	}
-	e := &Encoded{Blobs: map[Digest][]byte{}}
+	e, w := &Encoded{Blobs: blobs}, wires.Get().(*wire)
+	w.blobs, w.bad = blobs, ""
+	defer func() {
+		w.blobs = nil
+		wires.Put(w)
+	}()
 	var err error
-	if e.InputRoot, err = buildTree(s.Inputs, outputs, e.Blobs); err != nil {
+	if e.InputRoot, err = w.tree(s.Inputs, outputs); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Label, err)
 	}
-	platform := platformProto(s.Platform)
-	//lint:ignore SA1019 servers older than API 2.2 read the platform from here; newer ones from the Action
-	command := &repb.Command{Arguments: s.Args, OutputPaths: outputs, Platform: platform}
-	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
-		command.EnvironmentVariables = append(command.EnvironmentVariables,
-			&repb.Command_EnvironmentVariable{Name: k, Value: s.Env[k]})
-	}
-	if e.Command, err = addMessage(command, e.Blobs); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Label, err)
-	}
-	e.Key, err = addMessage(&repb.Action{
-		CommandDigest:   e.Command.Proto(),
-		InputRootDigest: e.InputRoot.Proto(),
-		Salt:            salt,
-		Platform:        platform,
-	}, e.Blobs)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Label, err)
+	properties := sortedKeys(s.Platform)
+	e.Command = w.command(s, outputs, properties)
+	e.Key = w.action(e.Command, e.InputRoot, s.Platform, properties)
+	if w.bad != "" {
+		return nil, fmt.Errorf("%s: %q is not UTF-8", s.Label, w.bad)
 	}
 	return e, nil
 }
 
-func platformProto(properties map[string]string) *repb.Platform {
-	p := &repb.Platform{}
-	for name, value := range properties {
-		p.Properties = append(p.Properties, &repb.Platform_Property{Name: name, Value: value})
-	}
-	slices.SortFunc(p.Properties, func(a, b *repb.Platform_Property) int { return cmp.Compare(a.Name, b.Name) })
-	return p
-}
-
-// addMessage stores a message under the digest of its bytes.
-func addMessage(m proto.Message, blobs map[Digest][]byte) (Digest, error) {
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		return Digest{}, err // only text that is not UTF-8
-	}
-	d := DigestOf(b)
-	blobs[d] = b
-	return d, nil
-}
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
