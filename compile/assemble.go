@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -193,6 +194,7 @@ func (r *runner) assemble(dir string, files []packageFile, vp *variantPlan, meta
 		texts[action.DigestOf(t)] = t
 	}
 	dirs := []string{tmp}
+	var written []os.FileInfo
 	for _, f := range files {
 		to := filepath.Join(tmp, filepath.FromSlash(f.path))
 		if parent := filepath.Dir(to); !slices.Contains(dirs, parent) {
@@ -207,9 +209,11 @@ func (r *runner) assemble(dir string, files []packageFile, vp *variantPlan, meta
 		} else if src, err = r.open(f.digest); err != nil {
 			return fmt.Errorf("%s: %w", f.path, err)
 		}
-		if err := writeChecked(to, src, f.digest); err != nil {
+		fi, err := writeChecked(to, src, f.digest)
+		if err != nil {
 			return fmt.Errorf("%s: %w", f.path, err)
 		}
+		written = append(written, fi)
 	}
 	for _, d := range dirs {
 		if err := os.Chmod(d, 0o755); err != nil { // the umask has no say in what is published
@@ -219,36 +223,46 @@ func (r *runner) assemble(dir string, files []packageFile, vp *variantPlan, meta
 			return err
 		}
 	}
+	published := time.Now()
 	if err := replaceDir(tmp, dir); err != nil {
 		return err
+	}
+	for i, f := range files {
+		r.p.cfg.Index.Wrote(filepath.Join(dir, filepath.FromSlash(f.path)), written[i], published, f.digest)
 	}
 	return syncDir(filepath.Dir(dir))
 }
 
-func writeChecked(to string, src io.ReadCloser, want action.Digest) error {
+// writeChecked copies a file whose digest is known, and returns what the file
+// system says of the copy.
+func writeChecked(to string, src io.ReadCloser, want action.Digest) (os.FileInfo, error) {
 	defer src.Close()
 	w, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer w.Close()
 	h := sha256.New()
 	n, err := io.Copy(io.MultiWriter(w, h), src)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	got := action.Digest{Size: n}
 	h.Sum(got.Hash[:0])
 	if got != want {
-		return fmt.Errorf("the file changed while the build was running; run it again")
+		return nil, fmt.Errorf("the file changed while the build was running; run it again")
 	}
 	if err := w.Chmod(0o644); err != nil {
-		return err
+		return nil, err
 	}
 	if err := w.Sync(); err != nil {
-		return err
+		return nil, err
 	}
-	return w.Close()
+	fi, err := w.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return fi, w.Close()
 }
 
 func syncDir(dir string) error {

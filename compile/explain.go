@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 
@@ -20,11 +21,13 @@ type Survey struct {
 }
 
 // Survey looks each action up in the cache. What waits for a missing result
-// counts as missing, although a compile that gives the old bytes again would
-// let it be found.
+// counts as missing.
 func (p *Plan) Survey(c *cache.Disk) Survey {
 	s := Survey{Total: len(p.actions)}
-	results := make([]*action.Result, len(p.actions))
+	results := p.lookUp(c, runtime.GOMAXPROCS(0))
+	if slices.Contains(results, nil) {
+		p.weigh(results)
+	}
 	chain := make([]float64, len(p.actions))
 	before := make([]*Action, len(p.actions)) // in the chain, nil for its start
 	var end *Action
@@ -34,12 +37,9 @@ func (p *Plan) Survey(c *cache.Disk) Survey {
 				chain[a.index], before[a.index] = chain[d.index], d
 			}
 		}
-		if key, err := resolveKey(a, results); err == nil {
-			if r, err := c.Result(key); err == nil {
-				results[a.index] = r
-				s.Cached++
-				continue
-			}
+		if results[a.index] != nil {
+			s.Cached++
+			continue
 		}
 		s.Missing = append(s.Missing, a)
 		s.Seconds += a.Cost
@@ -63,16 +63,7 @@ func (p *Plan) Survey(c *cache.Disk) Survey {
 // Explain says what an action's key is made of. The history gives the
 // difference from the last run of the action and may be nil.
 func (p *Plan) Explain(a *Action, c *cache.Disk, h *History) (*Explanation, error) {
-	results := make([]*action.Result, len(p.actions))
-	for _, b := range p.actions[:a.index] {
-		key, err := resolveKey(b, results)
-		if err != nil {
-			continue
-		}
-		if r, err := c.Result(key); err == nil {
-			results[b.index] = r
-		}
-	}
+	results := p.lookUp(c, runtime.GOMAXPROCS(0))
 	e := &Explanation{Label: a.Label}
 	spec, err := resolveSpec(a, results)
 	if err != nil {
@@ -89,11 +80,11 @@ func (p *Plan) Explain(a *Action, c *cache.Disk, h *History) (*Explanation, erro
 		if e.Key, err = spec.Key(); err != nil {
 			return nil, err
 		}
-		_, err = c.Result(e.Key)
-		e.Cached = err == nil
+		e.Cached = results[a.index] != nil
 	}
 	if h != nil {
 		h.mu.Lock()
+		h.load()
 		past := h.runs[a.Label]
 		h.mu.Unlock()
 		if past != nil {

@@ -1,6 +1,8 @@
 package compile
 
 import (
+	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -19,11 +21,17 @@ import (
 
 // History remembers what the last run of each action was made of and how long
 // it took. It explains why an action runs again and lets a plan estimate.
+//
+// It is read when something of it is needed: a build that runs nothing needs to
+// know only that it has nothing to remember.
 type History struct {
 	path string
-	mu   sync.Mutex
-	runs map[string]*pastRun // by label; guarded by mu
-	new  bool                // guarded by mu
+
+	mu      sync.Mutex // guards everything below
+	loaded  bool
+	runs    map[string]*pastRun // by label
+	settled []action.Digest     // plans that remember would learn nothing from
+	new     bool
 }
 
 type pastRun struct {
@@ -35,29 +43,78 @@ type pastRun struct {
 	Variants []string `json:"variants,omitempty"`
 }
 
-// OpenHistory reads the history of a kernel's builds in a cache folder. A file
+// historyHead is the first line of the file, which can be read without the
+// rest.
+type historyHead struct {
+	Version int             `json:"history"`
+	Settled []action.Digest `json:"settled"`
+}
+
+const (
+	historyVersion = 2
+	// maxSettled is for how many choices of variants a file says that nothing
+	// is to be remembered; maxHead bounds the line that says so.
+	maxSettled = 16
+	maxHead    = 4 << 10
+)
+
+// OpenHistory opens the history of a kernel's builds in a cache folder. A file
 // that is missing or damaged is an empty history.
 func OpenHistory(cacheDir, kernelDir string) *History {
 	sum := sha256.Sum256([]byte(kernelDir))
-	h := &History{path: filepath.Join(cacheDir, "history", hex.EncodeToString(sum[:8])+".json"), runs: map[string]*pastRun{}}
-	b, err := os.ReadFile(h.path)
-	if err == nil {
-		var runs map[string]*pastRun
-		if json.Unmarshal(b, &runs) == nil {
-			for label, r := range runs {
-				if r != nil {
-					h.runs[label] = r
-				}
-			}
+	h := &History{path: filepath.Join(cacheDir, "history", hex.EncodeToString(sum[:8])+".json")}
+	if f, err := os.Open(h.path); err == nil {
+		defer f.Close()
+		line, err := bufio.NewReaderSize(f, maxHead).ReadSlice('\n')
+		if err == nil {
+			h.settled = headOf(line).Settled
 		}
 	}
 	return h
+}
+
+// headOf reads the first line; it is empty where there is none.
+func headOf(line []byte) historyHead {
+	var head historyHead
+	if json.Unmarshal(line, &head) != nil || head.Version != historyVersion {
+		return historyHead{}
+	}
+	return head
+}
+
+// load reads the whole file; mu is held. What is settled is read again with it:
+// another process may have written the file since the first line was read.
+func (h *History) load() {
+	if h.loaded {
+		return
+	}
+	h.loaded, h.runs, h.settled = true, map[string]*pastRun{}, nil
+	b, err := os.ReadFile(h.path)
+	if err != nil {
+		return
+	}
+	line, rest, _ := bytes.Cut(b, []byte("\n"))
+	head := headOf(line)
+	if head.Version == 0 {
+		rest = b // the file of an older release has no first line
+	}
+	var runs map[string]*pastRun
+	if json.Unmarshal(rest, &runs) != nil {
+		return
+	}
+	h.settled = head.Settled
+	for label, r := range runs {
+		if r != nil {
+			h.runs[label] = r
+		}
+	}
 }
 
 // Costs are the seconds that each action took, by label.
 func (h *History) Costs() map[string]float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.load()
 	costs := map[string]float64{}
 	for label, r := range h.runs {
 		costs[label] = r.Seconds
@@ -71,6 +128,7 @@ func (h *History) Costs() map[string]float64 {
 func (h *History) Parts(variant string) []matrix.Part {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.load()
 	var out []matrix.Part
 	for _, label := range slices.Sorted(maps.Keys(h.runs)) {
 		r := h.runs[label]
@@ -90,6 +148,7 @@ func (h *History) Parts(variant string) []matrix.Part {
 func (h *History) Variants() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.load()
 	var out []string
 	for _, r := range h.runs {
 		out = append(out, r.Variants...)
@@ -102,6 +161,11 @@ func (h *History) Variants() []string {
 func (h *History) remember(p *Plan) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	plan := needsDigest(p)
+	if slices.Contains(h.settled, plan) {
+		return
+	}
+	h.load()
 	needs := map[string][]string{}
 	planned := map[string]bool{}
 	for _, a := range p.actions {
@@ -115,9 +179,27 @@ func (h *History) remember(p *Plan) {
 		now = append(now, needs[label]...)
 		slices.Sort(now)
 		if now = slices.Compact(now); !slices.Equal(now, r.Variants) {
-			r.Variants, h.new = now, true
+			r.Variants, h.settled = now, nil
 		}
 	}
+	if !slices.Contains(h.settled, plan) {
+		h.settled, h.new = append(h.settled[max(0, len(h.settled)-maxSettled+1):], plan), true
+	}
+}
+
+// needsDigest is the same for plans of which remember learns the same.
+func needsDigest(p *Plan) action.Digest {
+	var b []byte
+	for _, vp := range p.variants {
+		b = append(append(b, vp.name...), 0)
+	}
+	for _, a := range p.actions {
+		b = append(append(b, 1), a.Label...)
+		for _, v := range a.Variants {
+			b = append(append(b, 0), v...)
+		}
+	}
+	return action.DigestOf(b)
 }
 
 // Save writes the history when a run was added.
@@ -127,10 +209,15 @@ func (h *History) Save() error {
 	if !h.new {
 		return nil
 	}
+	head, err := json.Marshal(historyHead{historyVersion, h.settled})
+	if err != nil {
+		return err
+	}
 	b, err := json.Marshal(h.runs)
 	if err != nil {
 		return err
 	}
+	b = slices.Concat(head, []byte("\n"), b)
 	if err := os.MkdirAll(filepath.Dir(h.path), 0o777); err != nil {
 		return fmt.Errorf("save the build history: %w", err)
 	}
@@ -144,6 +231,8 @@ func (h *History) Save() error {
 func (h *History) add(label string, key action.Digest, s *action.Spec, r *action.Result) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.load()
+	h.settled = nil // that there is nothing to remember was said of other runs
 	run := &pastRun{Key: key, Seconds: r.Wall.Seconds(), CPU: r.CPU.Seconds(), Lines: s.Explain()}
 	if old := h.runs[label]; old != nil {
 		run.Variants = old.Variants

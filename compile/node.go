@@ -32,7 +32,7 @@ type Action struct {
 	// Deps are the actions whose outputs it reads.
 	Deps []*Action
 	// Cost is the estimated run time in seconds, from the last build where one
-	// is known.
+	// is known; Run and Survey set it when something has to run.
 	Cost float64
 
 	args     []string

@@ -40,8 +40,9 @@ type Config struct {
 	// metadata.json spells them ("9.0a", "12.0+PTX"). Nil leaves the list to
 	// the plan.
 	Devices func(library string) ([]string, error)
-	// Costs are run times of earlier builds in seconds, by label.
-	Costs map[string]float64
+	// Costs gives the run times of earlier builds in seconds, by label. It may
+	// be nil, and is asked only when something has to run.
+	Costs func() map[string]float64
 }
 
 // Plan is a graph of actions and the variants that it leads to. It changes no
@@ -124,7 +125,6 @@ func NewPlan(cfg Config) (*Plan, error) {
 	if cfg.Commit != nil {
 		p.commit = cfg.Commit(p.Sources())
 	}
-	p.weigh()
 	return p, nil
 }
 
@@ -164,41 +164,26 @@ var defaultCost = map[Kind]float64{
 }
 
 // weigh gives each action its cost and the length of the longest chain that
-// waits for it, so that the scheduler starts the critical path first.
-func (p *Plan) weigh() {
+// waits for it, so that the scheduler starts the critical path first. An action
+// whose result is known adds nothing to a chain.
+func (p *Plan) weigh(results []*action.Result) {
+	var costs map[string]float64
+	if p.cfg.Costs != nil {
+		costs = p.cfg.Costs()
+	}
 	for _, a := range slices.Backward(p.actions) {
 		a.Cost = defaultCost[a.Kind]
-		if c, ok := p.cfg.Costs[a.Label]; ok {
+		if c, ok := costs[a.Label]; ok {
 			a.Cost = c
 		}
-		a.weight = a.Cost
+		a.weight = 0
 		for _, u := range a.users {
-			a.weight = max(a.weight, a.Cost+u.weight)
+			a.weight = max(a.weight, u.weight)
+		}
+		if results[a.index] == nil {
+			a.weight += a.Cost
 		}
 	}
-}
-
-// CriticalPath returns the estimated seconds of the longest chain of actions,
-// which no number of jobs gets below, and the chain.
-func (p *Plan) CriticalPath() (seconds float64, chain []*Action) {
-	next := func(as []*Action) *Action {
-		if len(as) == 0 {
-			return nil
-		}
-		return slices.MaxFunc(as, func(a, b *Action) int {
-			if a.weight < b.weight {
-				return -1
-			}
-			return 1
-		})
-	}
-	for a := next(p.actions); a != nil; a = next(a.users) {
-		chain = append(chain, a)
-	}
-	if len(chain) > 0 {
-		seconds = chain[0].weight
-	}
-	return seconds, chain
 }
 
 // Sources lists the files of the kernel that the plan reads, as absolute

@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -78,12 +77,21 @@ func (r *runner) storeReport(vp *variantPlan, metadata []byte) error {
 		return nil
 	}
 	rep := CheckReport{Variant: vp.name, Metadata: sum(metadata)}
-	for i, to := range []*json.RawMessage{&rep.Objects, &rep.Library} {
+	var parts [2]action.Digest
+	for i := range parts {
 		out, ok := r.results[vp.checks[i].index].Output(reportOut)
 		if !ok {
 			return fmt.Errorf("the check left no report")
 		}
-		b, err := r.blob(out.Digest)
+		parts[i] = out.Digest
+	}
+	name, index := ReportFile(r.p.cfg.OutDir, vp.name), r.p.cfg.Index
+	from := action.DigestOf(fmt.Appendf(nil, "report 1 %q %s %s %s", rep.Variant, rep.Metadata, parts[0], parts[1]))
+	if index.MadeFrom(name, from) {
+		return nil
+	}
+	for i, to := range []*json.RawMessage{&rep.Objects, &rep.Library} {
+		b, err := r.blob(parts[i])
 		if err != nil {
 			return err
 		}
@@ -94,8 +102,9 @@ func (r *runner) storeReport(vp *variantPlan, metadata []byte) error {
 		return err
 	}
 	b = append(b, '\n')
-	name := ReportFile(r.p.cfg.OutDir, vp.name)
-	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, b) {
+	want := action.DigestOf(b)
+	if old, err := index.Digest(name); err == nil && old == want {
+		index.SetFrom(name, want, from)
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ type runner struct {
 	res     *Result
 }
 
+// newRunner looks everything up that the cache may hold, and lines the rest up.
 func newRunner(p *Plan, o RunOptions) *runner {
 	n := len(p.actions)
 	r := &runner{
@@ -40,8 +42,25 @@ func newRunner(p *Plan, o RunOptions) *runner {
 		res: &Result{Counts: Counts{Total: n}},
 	}
 	r.wake = sync.NewCond(&r.mu)
+	if !o.Rebuild {
+		r.results = p.lookUp(o.Cache, o.Jobs)
+	}
+	if slices.Contains(r.results, nil) {
+		p.weigh(r.results)
+	}
 	for _, a := range p.actions {
-		if r.waiting[a.index] = len(a.Deps); r.waiting[a.index] == 0 {
+		if res := r.results[a.index]; res != nil {
+			r.emit(Event{Type: EventCached, Action: a, Result: res})
+			r.finish(a, res, nil)
+			continue
+		}
+		r.waiting[a.index] = 0 // what is known already does not count
+		for _, d := range a.Deps {
+			if r.results[d.index] == nil {
+				r.waiting[a.index]++
+			}
+		}
+		if r.waiting[a.index] == 0 {
 			heap.Push(&r.ready, a)
 		}
 	}

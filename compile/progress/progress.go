@@ -148,7 +148,9 @@ func (p *Printer) end(a *compile.Action) {
 // is one write, so that a terminal shows no state in between.
 func (p *Printer) draw(say []byte) {
 	if !p.o.Live {
-		p.w.Write(say)
+		if len(say) > 0 {
+			p.w.Write(say)
+		}
 		return
 	}
 	var b bytes.Buffer

@@ -2,12 +2,16 @@ package source
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,18 +20,19 @@ import (
 	"github.com/thox-ai/thoxbuild/compile/action"
 )
 
-// Index remembers the digest (and the scan) of files by path, size, time and
+// Index remembers the digest (and the scan) of files by path, size, times and
 // inode, as git's index does, so that a build that changes nothing reads no
-// source. It is safe for use by many goroutines.
+// source and no library. It is safe for use by many goroutines.
 //
 // A file that was written in the same tick as it was read could change again
-// without a new time, so what is younger than the racy span when it is read is
-// used but not remembered.
+// without a new time, so what is too young when it is read is used but not
+// remembered; see settled.
 type Index struct {
 	path  string
 	mu    sync.Mutex
-	files map[string]*indexed // by absolute path; guarded by mu
-	used  map[string]bool     // guarded by mu
+	lines map[string][]byte   // what was read of the file, by quoted path; guarded by mu
+	files map[string]*indexed // what was looked at, by absolute path; guarded by mu
+	used  map[string]bool     // by quoted path; guarded by mu
 	dirty bool                // guarded by mu
 	now   func() time.Time
 }
@@ -40,38 +45,83 @@ type indexed struct {
 	Inode  uint64        `json:"i"`
 	Digest action.Digest `json:"d"`
 	Scan   *Scan         `json:"x,omitempty"`
+	// From is the digest of what the file was made from, where it is text that
+	// a build generates.
+	From *action.Digest `json:"f,omitempty"`
 }
 
-// racySpan is longer than the coarsest file time in use (2 s on FAT).
-const racySpan = 3 * time.Second
-
-// indexVersion changes with the format and with what Text finds.
-const indexVersion = 2
-
-type indexFile struct {
-	Version int                 `json:"version"`
-	Files   map[string]*indexed `json:"files"`
+// same reports whether a file still is the one that was remembered.
+func (e *indexed) same(now *indexed) bool {
+	return e.Size == now.Size && e.MTime == now.MTime && e.CTime == now.CTime && e.Inode == now.Inode
 }
+
+const (
+	// racySpan is longer than the coarsest file time in use (2 s on FAT).
+	racySpan = 3 * time.Second
+	// tickSpan is longer than the clock tick that Linux takes change times
+	// from (10 ms at most).
+	tickSpan = 50 * time.Millisecond
+)
+
+// settled reports whether a change of the file from the moment at on shows in
+// its times. A change time with digits below the microsecond comes from the
+// kernel's clock and not from a file system that rounds; nothing sets it back.
+func (e *indexed) settled(at time.Time) bool {
+	span := racySpan
+	if e.CTime%1000 != 0 {
+		span = tickSpan
+	}
+	return at.Sub(time.Unix(0, max(e.MTime, e.CTime))) > span
+}
+
+// indexHeader starts the file; the digest of the rest follows. It changes with
+// the format and with what Text finds. Each line behind it is a quoted path, a
+// space and the file's entry.
+const indexHeader = "thoxbuild index 3 "
 
 // OpenIndex reads an index. One that is missing, damaged or of another version
 // is an empty one; an empty path gives an index that is never saved.
 func OpenIndex(path string) *Index {
-	x := &Index{path: path, files: map[string]*indexed{}, used: map[string]bool{}, now: time.Now}
+	x := &Index{path: path, lines: map[string][]byte{}, files: map[string]*indexed{}, used: map[string]bool{}, now: time.Now}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return x
 	}
-	var f indexFile
-	if json.Unmarshal(b, &f) == nil && f.Version == indexVersion && f.Files != nil {
-		x.files = f.Files
-		for _, e := range x.files {
-			if e == nil {
-				x.files = map[string]*indexed{}
-				break
-			}
+	head, rest, _ := bytes.Cut(b, []byte("\n"))
+	if string(head) != indexHeader+action.DigestOf(rest).String() {
+		return x
+	}
+	for line := range bytes.Lines(rest) {
+		// A quoted path may hold spaces, an entry holds none.
+		if at := bytes.LastIndexByte(line, ' '); at >= 0 {
+			x.lines[string(line[:at])] = line
 		}
 	}
 	return x
+}
+
+// entry is what is known of a file, nil for nothing; mu is held.
+func (x *Index) entry(path, quoted string) *indexed {
+	x.used[quoted] = true
+	if e, ok := x.files[path]; ok {
+		return e
+	}
+	var e *indexed
+	if line, ok := x.lines[quoted]; ok {
+		e = &indexed{}
+		if json.Unmarshal(line[len(quoted)+1:], e) != nil {
+			e = nil
+		}
+	}
+	x.files[path] = e
+	return e
+}
+
+// remember puts an entry into the index; mu is held.
+func (x *Index) remember(path string, e *indexed) {
+	quoted := strconv.Quote(path)
+	x.used[quoted], x.files[path], x.dirty = true, e, true
+	delete(x.lines, quoted)
 }
 
 // Save writes the index when something changed. Entries that this process did
@@ -82,26 +132,44 @@ func (x *Index) Save() error {
 	if !x.dirty || x.path == "" {
 		return nil
 	}
-	for p := range x.files {
-		if !x.used[p] {
-			if _, err := os.Lstat(p); err != nil {
-				delete(x.files, p)
+	var lines [][]byte
+	for quoted, line := range x.lines {
+		if !x.used[quoted] {
+			if path, err := strconv.Unquote(quoted); err != nil {
+				continue
+			} else if _, err := os.Lstat(path); err != nil {
+				continue
 			}
 		}
+		lines = append(lines, line)
 	}
-	b, err := json.Marshal(indexFile{indexVersion, x.files})
-	if err != nil {
-		return err
+	for path, e := range x.files {
+		quoted := strconv.Quote(path)
+		if _, old := x.lines[quoted]; old || e == nil {
+			continue
+		}
+		text, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, fmt.Appendf(nil, "%s %s\n", quoted, spaceless(text)))
 	}
+	slices.SortFunc(lines, bytes.Compare)
+	rest := bytes.Join(lines, nil)
 	if err := os.MkdirAll(filepath.Dir(x.path), 0o777); err != nil {
 		return fmt.Errorf("save the file index: %w", err)
 	}
-	if err := renameio.WriteFile(x.path, b, 0o666); err != nil {
+	head := indexHeader + action.DigestOf(rest).String() + "\n"
+	if err := renameio.WriteFile(x.path, append([]byte(head), rest...), 0o666); err != nil {
 		return fmt.Errorf("save the file index: %w", err)
 	}
 	x.dirty = false
 	return nil
 }
+
+// spaceless writes the spaces inside JSON's strings another way, which leaves
+// none: json.Marshal puts none elsewhere.
+func spaceless(text []byte) []byte { return bytes.ReplaceAll(text, []byte(" "), []byte(`\u0020`)) }
 
 // maxSource bounds a source file. Larger things belong into a data file.
 const maxSource = 256 << 20
@@ -124,6 +192,46 @@ func (x *Index) Scan(path string) (action.Digest, Scan, error) {
 	return e.Digest, *e.Scan, nil
 }
 
+// Wrote tells the index what a file holds that this process has written. fi is
+// what the open file said of itself after the last change, published is when
+// another process could find it first: what changes it later has a later time,
+// or else the file is not remembered.
+func (x *Index) Wrote(path string, fi os.FileInfo, published time.Time, d action.Digest) {
+	e := indexedStat(fi)
+	e.Digest = d
+	if !e.settled(published) || e.Size != d.Size {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.remember(path, e)
+}
+
+// MadeFrom reports whether a file is known to be what was made from something
+// with the digest from: it is the very file of which SetFrom said so.
+func (x *Index) MadeFrom(path string, from action.Digest) bool {
+	fi, err := os.Lstat(path)
+	if err != nil || !fi.Mode().IsRegular() {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.entry(path, strconv.Quote(path))
+	return e != nil && e.From != nil && *e.From == from && e.same(indexedStat(fi))
+}
+
+// SetFrom says what a file with a digest was made from. It is remembered where
+// the file's digest is.
+func (x *Index) SetFrom(path string, d, from action.Digest) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if e := x.entry(path, strconv.Quote(path)); e != nil && e.Digest == d {
+		with := *e // another goroutine may be reading e
+		with.From = &from
+		x.remember(path, &with)
+	}
+}
+
 func (x *Index) lookup(path string, scan bool) (*indexed, error) {
 	fi, err := os.Stat(path)
 	if err != nil {
@@ -133,33 +241,58 @@ func (x *Index) lookup(path string, scan bool) (*indexed, error) {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("expected a regular file")}
 	}
 	now := indexedStat(fi)
+	quoted := strconv.Quote(path)
 	x.mu.Lock()
-	x.used[path] = true
-	old := x.files[path]
+	old := x.entry(path, quoted)
 	x.mu.Unlock()
-	if old != nil && old.Size == now.Size && old.MTime == now.MTime && old.CTime == now.CTime && old.Inode == now.Inode && (!scan || old.Scan != nil) {
+	if old != nil && old.same(now) && (!scan || old.Scan != nil) {
 		return old, nil
 	}
-	if fi.Size() > maxSource {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%d bytes are more than the %d that an input may have", fi.Size(), maxSource)}
-	}
 	readAt := x.now()
-	b, err := os.ReadFile(path)
+	if scan {
+		err = now.scan(path)
+	} else {
+		err = now.hash(path)
+	}
 	if err != nil {
 		return nil, err
 	}
-	now.Digest = action.DigestOf(b)
-	if scan {
-		s := Scan{}
-		if bytes.IndexByte(b, 0) < 0 {
-			s = Text(b)
-		}
-		now.Scan = &s
-	}
-	if int64(len(b)) == now.Size && readAt.Sub(time.Unix(0, max(now.MTime, now.CTime))) > racySpan {
+	if now.Digest.Size == now.Size && now.settled(readAt) {
 		x.mu.Lock()
-		x.files[path], x.dirty = now, true
+		x.remember(path, now)
 		x.mu.Unlock()
 	}
 	return now, nil
+}
+
+// scan reads a source.
+func (e *indexed) scan(path string) error {
+	if e.Size > maxSource {
+		return &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%d bytes are more than the %d that a source may have", e.Size, maxSource)}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	s := Scan{}
+	if bytes.IndexByte(b, 0) < 0 {
+		s = Text(b)
+	}
+	e.Digest, e.Scan = action.DigestOf(b), &s
+	return nil
+}
+
+// hash digests a file of any size without keeping it.
+func (e *indexed) hash(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if e.Digest.Size, err = io.Copy(h, f); err != nil {
+		return err
+	}
+	h.Sum(e.Digest.Hash[:0])
+	return nil
 }

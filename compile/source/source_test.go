@@ -1,15 +1,10 @@
 package source
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/thox-ai/thoxbuild/compile/action"
 )
 
 func TestText(t *testing.T) {
@@ -80,66 +75,6 @@ func TestUnit(t *testing.T) {
 		if diff := cmp.Diff(c.want, s.Unit(c.src, c.dirs)); diff != "" {
 			t.Errorf("%s with %q:\n%s", c.src, c.dirs, diff)
 		}
-	}
-}
-
-func TestIndex(t *testing.T) {
-	dir := t.TempDir()
-	file, saved := filepath.Join(dir, "a.cpp"), filepath.Join(dir, "index", "i.json")
-	write := func(text string, at time.Time) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(file, at, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	digest := func(x *Index) action.Digest {
-		t.Helper()
-		d, _, err := x.Scan(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-	old := time.Now().Add(-time.Hour)
-	write("#include \"x\"", old)
-	x := OpenIndex(saved)
-	x.now = func() time.Time { return time.Now().Add(time.Minute) } // the change time is now
-	want := digest(x)
-	if err := x.Save(); err != nil {
-		t.Fatal(err)
-	}
-	x = OpenIndex(saved)
-	if len(x.files) != 1 {
-		t.Fatalf("%d files remembered", len(x.files))
-	}
-	if d, scan, err := x.Scan(file); err != nil || d != want || len(scan.Includes) != 1 {
-		t.Errorf("%v %v %v", d, scan, err)
-	}
-	// Same size, same modification time, other bytes: the change time tells.
-	write("#include \"y\"", old)
-	if digest(x) == want {
-		t.Error("an edit with the old time goes unseen")
-	}
-	// A file that is as young as the reading is not remembered.
-	x = OpenIndex("")
-	write("young", time.Now())
-	digest(x)
-	if len(x.files) != 0 {
-		t.Error("a file that may still change is remembered")
-	}
-	for _, damaged := range []string{"", "{", `{"version":2,"files":{"a":null}}`, `{"version":99}`} {
-		if err := os.WriteFile(saved, []byte(damaged), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if digest(OpenIndex(saved)) != action.DigestOf([]byte("young")) {
-			t.Errorf("index %q spoils a digest", damaged)
-		}
-	}
-	if _, err := x.Digest(dir); err == nil {
-		t.Error("a folder has a digest")
 	}
 }
 

@@ -118,7 +118,7 @@ func (b *bench) plan(ctx context.Context, pick chosen, out string, history *comp
 			return compile.GitCommit(ctx, pick.kernel.Dir, sources)
 		},
 		Check: checker{b.project.Workspace.Dispatch[pick.kernel.General.Name]}, Devices: cudaDevices,
-		Costs: history.Costs(),
+		Costs: history.Costs,
 		Tools: func(v matrix.Variant) (*compile.Toolset, error) {
 			r := kitRequest(b.project.Workspace, v)
 			if ts := kits[r]; ts != nil {
