@@ -7,30 +7,38 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/thox-ai/thoxbuild/manifests"
 )
 
-// GitCommit asks git for the commit of a kernel's folder. It returns nil when
-// the folder is in no repository, has no commit yet, or there is no git.
+// CommitOf says which commit the sources (absolute paths, sorted) are from; nil
+// where there is none to name.
+type CommitOf func(sources []string) *manifests.Commit
+
+// GitCommit asks git for the commit of a kernel's folder: there is none when
+// the folder is in no repository, has no commit yet, or there is no git. git
+// runs while the caller goes on.
 //
 // The tree counts as dirty when a tracked file in the folder has changed, or
 // when git does not track one of the sources: the commit does not hold what
 // was built in either case.
-func GitCommit(ctx context.Context, dir string, sources []string) *manifests.Commit {
-	out, err := git(ctx, dir, "rev-parse", "--show-toplevel", "HEAD")
-	if err != nil {
-		return nil
+func GitCommit(ctx context.Context, dir string) CommitOf {
+	var head, status []byte
+	var headErr, statusErr error
+	var asked sync.WaitGroup
+	asked.Go(func() { head, headErr = git(ctx, dir, "rev-parse", "--show-toplevel", "HEAD") })
+	asked.Go(func() {
+		status, statusErr = git(ctx, dir, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignored=no", "--", ".")
+	})
+	return func(sources []string) *manifests.Commit {
+		asked.Wait()
+		top, sha, ok := strings.Cut(strings.TrimSpace(string(head)), "\n")
+		if headErr != nil || statusErr != nil || !ok {
+			return nil
+		}
+		return &manifests.Commit{SHA: sha, Dirty: isDirty(status, top, sources)}
 	}
-	top, sha, ok := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	if !ok {
-		return nil
-	}
-	status, err := git(ctx, dir, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignored=no", "--", ".")
-	if err != nil {
-		return nil
-	}
-	return &manifests.Commit{SHA: sha, Dirty: isDirty(status, top, sources)}
 }
 
 // isDirty reads what "git status --porcelain -z" prints: two letters, a space

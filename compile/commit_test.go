@@ -33,18 +33,18 @@ func TestGitCommit(t *testing.T) {
 	}
 	source := write("kernels/k/a.cpp")
 	other := write("other.txt")
-	if c := GitCommit(t.Context(), kernel, nil); c != nil {
+	if c := GitCommit(t.Context(), kernel)(nil); c != nil {
 		t.Errorf("a folder in no repository has commit %+v", c)
 	}
 	run("init", "-q")
-	if c := GitCommit(t.Context(), kernel, nil); c != nil {
+	if c := GitCommit(t.Context(), kernel)(nil); c != nil {
 		t.Errorf("a repository without commits has %+v", c)
 	}
 	run("add", ".")
 	run("commit", "-qm", "first")
 	dirty := func(sources ...string) bool {
 		t.Helper()
-		c := GitCommit(t.Context(), kernel, sources)
+		c := GitCommit(t.Context(), kernel)(sources)
 		if c == nil || len(c.SHA) != 40 {
 			t.Fatalf("%+v", c)
 		}

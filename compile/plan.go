@@ -31,9 +31,9 @@ type Config struct {
 	// Builder is the free text about this program in the provenance, such as
 	// "thoxbuild 0.1".
 	Builder string
-	// Commit says which commit the sources (absolute paths, sorted) are from;
-	// it and its result may be nil. See GitCommit.
-	Commit func(sources []string) *manifests.Commit
+	// Commit is called when the sources have been read, so that an edit after
+	// that makes them dirty and no commit gets other sources. It may be nil.
+	Commit func() CommitOf
 	// Check adds a step for a Checker before and after each link.
 	Check Checker
 	// Devices lists the devices that a linked CUDA library holds code for, as
@@ -59,8 +59,9 @@ type Plan struct {
 	// sources are all files of the kernel that go into some variant.
 	sources map[string]bool
 	commit  *manifests.Commit
-	// python is the kernel's Python package.
-	python []packageFile
+	// python is the kernel's Python package, the same in every variant.
+	python    []packageFile
+	pythonErr error
 }
 
 // variantPlan is how one variant's folder is put together.
@@ -104,6 +105,11 @@ func NewPlan(cfg Config) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.python, p.pythonErr = p.packageFiles()
+	var commitOf CommitOf
+	if cfg.Commit != nil {
+		commitOf = cfg.Commit()
+	}
 	var errs []error
 	seen := map[string]bool{}
 	for _, v := range cfg.Variants {
@@ -122,8 +128,8 @@ func NewPlan(cfg Config) (*Plan, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	if cfg.Commit != nil {
-		p.commit = cfg.Commit(p.Sources())
+	if commitOf != nil {
+		p.commit = commitOf(p.Sources())
 	}
 	return p, nil
 }

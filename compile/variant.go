@@ -21,13 +21,11 @@ const uniqueIDLen = 10
 func (p *Plan) planVariant(t *tree, v matrix.Variant) (*variantPlan, error) {
 	k := p.cfg.Kernel
 	vp := &variantPlan{variant: v, name: v.Name.String()}
-	var err error
-	if p.python == nil { // the same in every variant
-		if p.python, err = p.packageFiles(); err != nil {
-			return nil, err
-		}
+	if p.pythonErr != nil {
+		return nil, p.pythonErr
 	}
 	vp.files = slices.Clip(p.python)
+	var err error
 	switch {
 	case v.Name.Framework == manifests.TorchNoarch:
 		return vp, p.nameNoarch(vp)

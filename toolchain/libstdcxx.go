@@ -82,7 +82,25 @@ func (c hostCXX) complete() bool {
 // name it by a path that means the same everywhere.
 //
 //	c++/  c++-target/  lib/{libstdc++.a,libstdc++.so.6,libgcc_s.so.1}
+//
+// It is looked for once: every kit needs it.
 func (s *Store) libstdcxx(ctx context.Context, arch manifests.Arch) (string, error) {
+	s.cxxMu.Lock()
+	defer s.cxxMu.Unlock()
+	if dir, ok := s.cxx[arch]; ok {
+		return dir, nil
+	}
+	dir, err := s.copyLibstdcxx(ctx, arch)
+	if err == nil {
+		if s.cxx == nil {
+			s.cxx = map[manifests.Arch]string{}
+		}
+		s.cxx[arch] = dir
+	}
+	return dir, err
+}
+
+func (s *Store) copyLibstdcxx(ctx context.Context, arch manifests.Arch) (string, error) {
 	host, err := findHostCXX("/", arch)
 	if err != nil {
 		return "", err

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/thox-ai/thoxbuild/manifests"
 )
 
 // Options say where the store is and what it may do.
@@ -52,6 +54,9 @@ type Store struct {
 	index *index
 	pins  *Lock // what any workspace pinned last, for --offline
 	now   func() time.Time
+
+	cxxMu sync.Mutex
+	cxx   map[manifests.Arch]string // what libstdcxx returned
 
 	clangMu sync.Mutex
 	clang   map[string][]byte // first line of --version by program, asked once: each kit of CUDA 12.6 needs it

@@ -114,10 +114,8 @@ func (b *bench) plan(ctx context.Context, pick chosen, out string, history *comp
 		OutDir:   outDir(b.project, pick.kernel, out),
 		Index:    b.index,
 		Builder:  "thoxbuild " + version(),
-		Commit: func(sources []string) *manifests.Commit {
-			return compile.GitCommit(ctx, pick.kernel.Dir, sources)
-		},
-		Check: checker{b.project.Workspace.Dispatch[pick.kernel.General.Name]}, Devices: cudaDevices,
+		Commit:   func() compile.CommitOf { return compile.GitCommit(ctx, pick.kernel.Dir) },
+		Check:    checker{b.project.Workspace.Dispatch[pick.kernel.General.Name]}, Devices: cudaDevices,
 		Costs: history.Costs,
 		Tools: func(v matrix.Variant) (*compile.Toolset, error) {
 			r := kitRequest(b.project.Workspace, v)
