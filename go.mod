@@ -12,7 +12,7 @@ require (
 	github.com/google/go-containerregistry v0.22.1 // OCI registries
 	github.com/google/renameio/v2 v2.0.2 // files that are final or absent
 	github.com/ianlancetaylor/demangle v0.0.0-20260724033716-83e58baca724 // C++ names in findings
-	github.com/klauspost/compress v1.20.4 // deterministic zstd layers and archives
+	github.com/klauspost/compress v1.20.4 // deterministic zstd layers and archives; inflates wheels faster than the standard library
 	github.com/pierrec/lz4/v4 v4.1.33 // Xet chunks
 	github.com/rogpeppe/go-internal v1.16.0 // testscript
 	github.com/secure-systems-lab/go-securesystemslib v0.11.1 // cosign's key encryption

@@ -14,14 +14,15 @@ import (
 
 // download fetches a whole file into the store's downloads and returns its
 // path. A transfer that was cut goes on where it stopped, in this process or
-// the next; the hash covers all bytes from the first.
+// the next; the hash covers all bytes from the first. A file that is there
+// already is hashed again, so nothing waits for the disk here.
 func (s *Store) download(ctx context.Context, d Dist) (string, error) {
 	op := "fetch " + d.File
 	if len(d.SHA256) != sha256.Size*2 {
 		return "", &Error{op, errors.New("the index gives no sha256 for it"), "use an index that gives hashes (PEP 503 or PEP 691)"}
 	}
-	done := filepath.Join(s.dir, "downloads", d.SHA256+"-"+filepath.Base(d.File))
-	if fi, err := os.Stat(done); err == nil && (d.Size == 0 || fi.Size() == d.Size) {
+	done := s.downloadPath(d.SHA256, d.File)
+	if b, err := hashFile(done); err == nil && b == d.SHA256 {
 		return done, nil
 	}
 	part := done + ".part"
@@ -40,13 +41,29 @@ func (s *Store) download(ctx context.Context, d Dist) (string, error) {
 		}
 		return "", s.writeError(op, err)
 	}
-	if err := f.Sync(); err != nil {
-		return "", s.writeError(op, err)
-	}
 	if err := os.Rename(part, done); err != nil {
 		return "", s.writeError(op, err)
 	}
 	return done, nil
+}
+
+// downloadPath is where a file lies that was fetched whole.
+func (s *Store) downloadPath(sha, file string) string {
+	return filepath.Join(s.dir, "downloads", sha+"-"+filepath.Base(file))
+}
+
+// hashFile is a file's sha256 in hex.
+func hashFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // transfer appends to f until it holds the whole file, and verifies it.

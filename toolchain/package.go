@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"golang.org/x/mod/semver"
@@ -117,11 +118,18 @@ func threeParts(v string) string {
 	return strings.Join(parts[:3], ".")
 }
 
-// wheelEntry unpacks a whole wheel, or the part that pick chooses.
+// wheelEntry unpacks a whole wheel, or the part that pick chooses, and lets go
+// of the wheel.
 func (s *Store) wheelEntry(ctx context.Context, p Package, name string, pick func(string) string) (string, error) {
-	return s.entry(ctx, fmt.Sprintf("%s-%s-%s", name, p.Version, p.SHA256[:16]), func(dir string) error {
+	made := false
+	dir, err := s.entry(ctx, fmt.Sprintf("%s-%s-%s", name, p.Version, p.SHA256[:16]), func(dir string) error {
+		made = true
 		return s.unpackWheel(ctx, p, dir, pick)
 	})
+	if made && err == nil {
+		_ = os.Remove(s.downloadPath(p.SHA256, p.File)) // else 'toolchain prune' does
+	}
+	return dir, err
 }
 
 // unpackWheel fetches a wheel and unpacks what pick chooses of it into dir.
@@ -139,7 +147,8 @@ func (s *Store) unpackWheel(ctx context.Context, p Package, dir string, pick fun
 		return err
 	}
 	defer z.Close()
-	return unzip(z.File, dir, pick)
+	_, err = (&unpacking{dir: dir, pick: pick}).unzip(ctx, &z.Reader)
+	return err
 }
 
 func (s *Store) logf(format string, args ...any) {

@@ -1,6 +1,7 @@
 package toolchain
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // errNoRanges says that a server, or a proxy in front of it, sends whole files
@@ -16,15 +18,17 @@ var errNoRanges = errors.New("the server ignores Range requests")
 
 // rangeReader is a remote file as an io.ReaderAt. What was fetched once stays
 // in memory, so it is for the few megabytes of a large file that are wanted.
+// ReadAt may be called from several goroutines.
 type rangeReader struct {
-	ctx      context.Context
-	client   *http.Client
-	url      string
-	size     int64
-	segments []segment
-	report   Progress
-	label    string
+	ctx    context.Context
+	client *http.Client
+	url    string
+	size   int64
+	report Progress
+	label  string
 
+	mu       sync.Mutex // held while a request is made, so that no range is fetched twice
+	segments []segment
 	Requests int
 	Bytes    int64
 }
@@ -54,26 +58,44 @@ func (r *rangeReader) ReadAt(b []byte, off int64) (int, error) {
 	if off < 0 || off >= r.size {
 		return 0, io.EOF
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	want := min(int64(len(b)), r.size-off)
-	for _, s := range r.segments {
-		if off >= s.off && off+want <= s.off+int64(len(s.data)) {
-			n := copy(b, s.data[off-s.off:][:want])
-			if n < len(b) {
-				return n, io.EOF
-			}
-			return n, nil
+	have, ok := r.find(off, want)
+	if !ok {
+		const step = 64 << 10
+		if err := r.fetch(off, off+max(want, step)); err != nil {
+			return 0, err
+		}
+		if have, ok = r.find(off, want); !ok {
+			return 0, fmt.Errorf("bytes %d to %d did not come", off, off+want-1)
 		}
 	}
-	const step = 64 << 10
-	if err := r.Prefetch(off, off+max(want, step)); err != nil {
-		return 0, err
+	if n := copy(b, have); n < len(b) {
+		return n, io.EOF
 	}
-	return r.ReadAt(b, off)
+	return len(b), nil
+}
+
+// find returns n bytes from off where they are here already.
+func (r *rangeReader) find(off, n int64) ([]byte, bool) {
+	for _, s := range r.segments {
+		if off >= s.off && off+n <= s.off+int64(len(s.data)) {
+			return s.data[off-s.off:][:n], true
+		}
+	}
+	return nil, false
 }
 
 // Prefetch makes [from, to) available in one request. Bounds outside the file
 // are moved to its ends.
 func (r *rangeReader) Prefetch(from, to int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fetch(from, to)
+}
+
+func (r *rangeReader) fetch(from, to int64) error {
 	from, to = max(from, 0), min(to, r.size)
 	data, off, _, err := r.get(fmt.Sprintf("bytes=%d-%d", from, to-1))
 	if err != nil {
@@ -111,7 +133,10 @@ func (r *rangeReader) get(spec string) (data []byte, off, size int64, err error)
 		}
 		r.Requests++
 		body := &counting{r: res.Body, report: r.report, label: r.label, done: r.Bytes}
-		data, err = io.ReadAll(io.LimitReader(body, end-off+1))
+		// What the server claims bounds no memory: the buffer grows from there.
+		b := bytes.NewBuffer(make([]byte, 0, min(end-off+1, 16<<20)+bytes.MinRead))
+		_, err = b.ReadFrom(io.LimitReader(body, end-off+1))
+		data = b.Bytes()
 		r.Bytes += int64(len(data))
 		if err != nil {
 			return err

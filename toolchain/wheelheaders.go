@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/csv"
 	"encoding/hex"
 	"errors"
@@ -47,18 +46,13 @@ func (s *Store) wheelHeaders(ctx context.Context, p Package, name string, tail i
 		if err := prefetchHeaders(r, z, place); err != nil {
 			return err
 		}
-		if err := unzip(z.File, dir, place); err != nil {
-			return err
-		}
-		members := map[string]string{}
-		for _, f := range z.File {
-			if at := place(f.Name); at != "" {
-				members[at] = f.Name
-			}
-		}
-		n, err := checkRecord(dir, record, members)
+		u := &unpacking{dir: dir, pick: place, record: record}
+		n, err := u.unzip(ctx, z)
 		if err != nil {
 			return err
+		}
+		if n == 0 {
+			return errors.New("the wheel holds no headers")
 		}
 		if err := os.WriteFile(filepath.Join(dir, recordFile), []byte(digest), 0o644); err != nil {
 			return err
@@ -152,34 +146,4 @@ func readRecord(z *zip.Reader) (hashes map[string]string, digest string, err err
 		return hashes, hex.EncodeToString(sum[:]), nil
 	}
 	return nil, "", errors.New("the wheel has no RECORD")
-}
-
-// checkRecord compares every unpacked header with the wheel's RECORD. members
-// tells which member of the wheel each file is.
-func checkRecord(dir string, record, members map[string]string) (int, error) {
-	n := 0
-	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(dir, p)
-		if err != nil {
-			return err
-		}
-		b, err := os.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		sum := sha256.Sum256(b)
-		member := members[filepath.ToSlash(rel)]
-		if want := record[member]; want == "" || want != base64.RawURLEncoding.EncodeToString(sum[:]) {
-			return permanent{fmt.Errorf("%s does not match the wheel's RECORD", member)}
-		}
-		n++
-		return nil
-	})
-	if err == nil && n == 0 {
-		err = errors.New("the wheel holds no headers")
-	}
-	return n, err
 }

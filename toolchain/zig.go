@@ -34,13 +34,7 @@ func (s *Store) zig(ctx context.Context, version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir, err := s.wheelEntry(ctx, p, "zig", func(name string) string {
-		rest, _ := strings.CutPrefix(name, "ziglang/")
-		if rest == name {
-			return ""
-		}
-		return rest
-	})
+	dir, err := s.wheelEntry(ctx, p, "zig", zigMember)
 	if err != nil {
 		return "", err
 	}
@@ -59,4 +53,34 @@ func (s *Store) zig(ctx context.Context, version string) (string, error) {
 // result may need.
 func targetTriple(arch manifests.Arch, glibc manifests.Version) string {
 	return string(arch) + "-linux-gnu." + glibc.String()
+}
+
+// zigMember chooses what a kit needs of the compiler's wheel, 3,000 of its
+// 20,000 files: the program, clang's own headers, glibc's headers and sources
+// for the architectures of Linux variants, and what libcompiler_rt.a is made
+// from. The rest is for other systems, other C libraries and programs in Zig.
+//
+// The name of the entry does not tell the choice. One that is made larger
+// needs another name.
+func zigMember(name string) string {
+	rest, ok := strings.CutPrefix(name, "ziglang/")
+	if !ok {
+		return ""
+	}
+	switch rest {
+	case "zig", "LICENSE", "lib/compiler_rt.zig":
+		return rest
+	}
+	for _, dir := range []string{"lib/include/", "lib/compiler_rt/", "lib/std/", "lib/libc/glibc/"} {
+		if strings.HasPrefix(rest, dir) {
+			return rest
+		}
+	}
+	if target, ok := strings.CutPrefix(rest, "lib/libc/include/"); ok {
+		switch target, _, _ = strings.Cut(target, "/"); target {
+		case "generic-glibc", "any-linux-any", "x86-linux-any", "x86-linux-gnu", "aarch64-linux-any", "aarch64-linux-gnu":
+			return rest
+		}
+	}
+	return ""
 }
