@@ -139,6 +139,10 @@ type bench struct {
 	tools   Tools
 	opts    RunOptions
 	events  []Event
+	// index is the file of the index, which each run opens and saves as a
+	// command does.
+	index  string
+	opened *source.Index
 }
 
 func newBench(t testing.TB, dir string) *bench {
@@ -156,7 +160,7 @@ func newBench(t testing.TB, dir string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, cache: c, out: filepath.Join(dir, "out"), tools: fakeTools}
+	b := &bench{t: t, cache: c, out: filepath.Join(dir, "out"), tools: fakeTools, index: filepath.Join(dir, "index")}
 	b.exec = &local.Executor{Scratch: c.Scratch(), Resolve: func(s string) string { return strings.ReplaceAll(s, virtualTool, self) }}
 	b.kernel = loadKernel(t, kernel)
 	return b
@@ -227,10 +231,11 @@ func (b *bench) plan(names ...string) *Plan {
 }
 
 func (b *bench) tryPlan(names ...string) (*Plan, error) {
+	b.opened = source.OpenIndex(b.index)
 	return NewPlan(Config{
 		Kernel: b.kernel, Workspace: b.work, Variants: b.variants(names...), Tools: b.tools,
 		OutDir: b.out, Builder: "thoxbuild test", Check: b.check, Devices: b.devices,
-		Index: source.OpenIndex(""),
+		Index: b.opened,
 	})
 }
 
@@ -250,7 +255,11 @@ func (b *bench) runPlan(ctx context.Context, p *Plan) (*Result, error) {
 			observe.Observe(e)
 		}
 	})
-	return p.Run(ctx, o)
+	res, err := p.Run(ctx, o)
+	if serr := b.opened.Save(); serr != nil {
+		b.t.Error(serr)
+	}
+	return res, err
 }
 
 // mustRun runs and fails the test on an error.

@@ -23,7 +23,12 @@ func TestChildBuild(t *testing.T) {
 	if dir == "" {
 		t.Skip("runs as a child of TestKilledBuilds")
 	}
-	newBench(t, dir).mustRun(cpu213, cpu211, arm213)
+	b := newBench(t, dir)
+	b.opts.History = OpenHistory(b.cache.Dir(), b.kernel.Dir)
+	b.mustRun(cpu213, cpu211, arm213)
+	if err := b.opts.History.Save(); err != nil {
+		t.Error(err)
+	}
 }
 
 // A build that is killed at any moment leaves whole folders or none, and the
