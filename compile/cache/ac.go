@@ -168,9 +168,9 @@ func (d *Disk) resultFromProto(msg *repb.ActionResult) (*action.Result, error) {
 		var cpu durationpb.Duration
 		var rss wrapperspb.Int64Value
 		switch {
-		case a.UnmarshalTo(&cpu) == nil:
+		case a.MessageIs(&cpu) && a.UnmarshalTo(&cpu) == nil:
 			r.CPU = duration(&cpu)
-		case a.UnmarshalTo(&rss) == nil:
+		case a.MessageIs(&rss) && a.UnmarshalTo(&rss) == nil:
 			r.MaxRSS = rss.Value
 		}
 	}
