@@ -13,6 +13,7 @@
 
 #include "norm.cuh"
 #include "norm_many.cuh"
+#include "norm_pairs.cuh"
 
 namespace thox_edge_ops_cuda {
 namespace {
@@ -169,6 +170,7 @@ int launch_norm(const NormParams& p, void* stream, const Device& device) {
   }
   const int slices = int(div_up(p.cols, 32 * kVec<T>));
   if constexpr (kAligned) {
+    if (use_pairs<T, kAdd>(p, slices, device)) return launch_pairs<T, kAdd>(p, slices, stream, device);
     int err;
     if (launch_many<T, kAdd>(p, slices, stream, device, &err)) return err;
   }

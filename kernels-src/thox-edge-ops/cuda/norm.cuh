@@ -40,6 +40,30 @@ __device__ __forceinline__ float slice_sum(const float* partial, int slices) {
   return (t.x + t.z) + (t.y + t.w);
 }
 
+// The sums of a warp's kHeld slices over its lanes, in the order of lane_sum and
+// so with its bits, but with fewer shuffles: a step in which lanes trade slices
+// halves how many each of them still adds up. Lanes of a group of 32 / kHeld
+// return the sum of the same slice, and *slice says which.
+template <int kHeld>
+__device__ __forceinline__ float held_sums(float (&sum)[kHeld], int* slice) {
+  static_assert((kHeld & (kHeld - 1)) == 0 && kHeld <= 32, "lanes trade slices in pairs");
+  int step = 16, which = 0;
+#pragma unroll
+  for (int left = kHeld / 2, bit = 1; left > 0; left /= 2, bit *= 2, step /= 2) {
+    const bool upper = threadIdx.x & step;
+    if (upper) which += bit;
+#pragma unroll
+    for (int j = 0; j < left; ++j) {
+      const float mine = upper ? sum[2 * j + 1] : sum[2 * j];
+      sum[j] = mine + __shfl_xor_sync(0xffffffffu, upper ? sum[2 * j] : sum[2 * j + 1], step);
+    }
+  }
+#pragma unroll
+  for (; step > 0; step /= 2) sum[0] += __shfl_xor_sync(0xffffffffu, sum[0], step);
+  *slice = which;
+  return sum[0];
+}
+
 // Floats that slice_sum may read of a row's partial sums.
 __host__ __device__ constexpr int partials(int slices) { return slices <= 16 ? 16 : slices <= 32 ? 32 : slices; }
 

@@ -33,10 +33,11 @@ __global__ void __launch_bounds__(kThreads, resident(kThreads, kBlocks)) norm_ma
       if (v < vecs) held[j] = load<true, N>(x, v * N, cols);
     }
   }
+  float sum[kHeld];
 #pragma unroll
   for (int j = 0; j < kHeld; ++j) {
     const int v = threadIdx.x + j * blockDim.x;
-    float sum = 0.f;
+    sum[j] = 0.f;
     if (v < vecs) {
       if constexpr (kAdd) {
         held[j] = load<true, N>(x, v * N, cols);
@@ -46,11 +47,12 @@ __global__ void __launch_bounds__(kThreads, resident(kThreads, kBlocks)) norm_ma
         store<true, N>(residual, v * N, cols, held[j]);
       }
 #pragma unroll
-      for (int i = 0; i < N; ++i) sum = fmaf(to_float(held[j].v[i]), to_float(held[j].v[i]), sum);
+      for (int i = 0; i < N; ++i) sum[j] = fmaf(to_float(held[j].v[i]), to_float(held[j].v[i]), sum[j]);
     }
-    sum = lane_sum<32>(sum);
-    if (threadIdx.x % 32 == 0) partial[j * warps + threadIdx.x / 32] = sum;
   }
+  int j;
+  const float slice = held_sums(sum, &j);
+  if (threadIdx.x % (32 / kHeld) == 0) partial[j * warps + threadIdx.x / 32] = slice;
   __syncthreads();
   const float rstd = rsqrtf(fmaf(slice_sum(partial, slices), p.inverse_cols, p.eps));
 #pragma unroll
@@ -101,16 +103,18 @@ __global__ void __launch_bounds__(kThreads, resident(kThreads, kBlocks)) norm_ro
     for (int j = 0; j < kHeld; ++j) {
       if (j * apart < left && row + step < p.rows) next[j] = load<true, N>(x, j * apart, 0);
     }
+    float sum[kHeld];
 #pragma unroll
     for (int j = 0; j < kHeld; ++j) {
-      float sum = 0.f;
+      sum[j] = 0.f;
       if (j * apart < left) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) sum = fmaf(to_float(held[j].v[i]), to_float(held[j].v[i]), sum);
+        for (int i = 0; i < N; ++i) sum[j] = fmaf(to_float(held[j].v[i]), to_float(held[j].v[i]), sum[j]);
       }
-      sum = lane_sum<32>(sum);
-      if (threadIdx.x % 32 == 0) partial[turn][j * warps + threadIdx.x / 32] = sum;
     }
+    int j;
+    const float slice = held_sums(sum, &j);
+    if (threadIdx.x % (32 / kHeld) == 0) partial[turn][j * warps + threadIdx.x / 32] = slice;
     __syncthreads();
     const float rstd = rsqrtf(fmaf(slice_sum(partial[turn], 16), p.inverse_cols, p.eps));
 #pragma unroll
