@@ -2,7 +2,6 @@ package isa
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
@@ -42,9 +41,9 @@ type walkKey struct {
 // summary is what a walk from the start of a function finds.
 type summary struct {
 	done bool
-	ret  bool           // the result holds a CPU test on some return
-	hits map[uint64]hit // by instruction address
-	outs []outcome      // what it stores behind its arguments
+	ret  bool      // the result holds a CPU test on some return
+	hits []hit     // of different instructions, in the order of the walk
+	outs []outcome // what it stores behind its arguments
 }
 
 // hit is an instruction above the baseline with the calls that led to it.
@@ -91,7 +90,7 @@ func (w *walker) resolver(fn int) []hit {
 
 func (w *walker) with(fn int, ctx uint8) []hit {
 	s := w.summary(fn, ctx, 0)
-	return slices.SortedFunc(maps.Values(s.hits), func(a, b hit) int { return cmp.Compare(a.addr, b.addr) })
+	return slices.SortedFunc(slices.Values(s.hits), func(a, b hit) int { return cmp.Compare(a.addr, b.addr) })
 }
 
 // above picks the functions of roots that lead above the baseline at all, CPU
@@ -189,19 +188,21 @@ func (w *walker) summary(fn int, ctx uint8, depth int) *summary {
 }
 
 func (s *summary) add(h hit) {
-	if s.hits == nil {
-		s.hits = map[uint64]hit{}
+	if len(s.hits) < maxHits && !s.has(h.addr) {
+		s.hits = append(s.hits, h)
 	}
-	if _, ok := s.hits[h.addr]; !ok && len(s.hits) < maxHits {
-		s.hits[h.addr] = h
-	}
+}
+
+// has reports whether the instruction at addr is among the hits.
+func (s *summary) has(addr uint64) bool {
+	return slices.ContainsFunc(s.hits, func(h hit) bool { return h.addr == addr })
 }
 
 // merge adds the hits of a callee of fn.
 func (s *summary) merge(callee *summary, fn int) {
-	for a, h := range callee.hits {
-		if _, ok := s.hits[a]; !ok {
-			s.add(hit{addr: a, fn: h.fn, chain: &link{fn, h.chain}})
+	for _, h := range callee.hits {
+		if !s.has(h.addr) {
+			s.add(hit{addr: h.addr, fn: h.fn, chain: &link{fn, h.chain}})
 		}
 	}
 }
@@ -385,8 +386,8 @@ func (x *explorer) test(pc, next, to uint64, st state, s *summary, push func(uin
 			}
 		}
 		x.nest--
-		for a, h := range arms[0].hits {
-			if _, ok := arms[1].hits[a]; ok {
+		for _, h := range arms[0].hits {
+			if arms[1].has(h.addr) {
 				both.add(h)
 			}
 		}
