@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
-	"strings"
 	"sync"
+	"unsafe"
 )
 
 // File is an opened ELF file.
@@ -297,13 +297,15 @@ func (f *File) text(s *Section) (string, error) {
 }
 
 func readText(sr *io.SectionReader) (string, error) {
-	var b strings.Builder
-	b.Grow(int(sr.Size()))
-	n, err := io.Copy(&b, sr)
-	if err == nil && n < sr.Size() {
-		err = io.ErrUnexpectedEOF
+	b := make([]byte, sr.Size())
+	if _, err := io.ReadFull(sr, b); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return "", err
 	}
-	return b.String(), err
+	// Nobody else has b. The tables of a large library have 100 MB of names.
+	return unsafe.String(unsafe.SliceData(b), len(b)), nil
 }
 
 // Offset translates a virtual address to a place in the file, and tells how

@@ -114,7 +114,7 @@ func (im *image) refsA64(i int) ref {
 			}
 			continue
 		}
-		if s, ok := im.slots[in.ref]; ok && d.MemRead {
+		if s, ok := im.slots.at(in.ref); ok && d.MemRead {
 			if s.name != "" && im.holds(s.name) {
 				r.guard = true
 			}

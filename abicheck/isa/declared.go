@@ -58,8 +58,8 @@ func (im *image) declare(ctx context.Context, s *rule.Subject, o *rule.Options, 
 	for _, name := range im.imports {
 		found[name] = true
 	}
-	for _, p := range im.slots {
-		found[p.name] = true
+	for _, name := range im.slots.names {
+		found[name] = true
 	}
 	for _, name := range slices.Concat(o.Guards, o.Dispatchers) {
 		if !found[name] {

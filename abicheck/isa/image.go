@@ -3,6 +3,7 @@ package isa
 import (
 	"cmp"
 	"debug/elf"
+	"encoding/binary"
 	"slices"
 
 	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
@@ -14,13 +15,17 @@ type image struct {
 	text    []segment // executable bytes, sorted, disjoint
 	data    []segment // other sections of an object; nil for a linked file
 	fns     []function
-	addrs   []uint64        // of fns: what a search looks at lies close together
-	slots   map[uint64]slot // pointers that a loader or linker fills: GOT entries
+	addrs   []uint64 // of fns: what a search looks at lies close together
+	buckets buckets  // where in addrs a search begins
+	slots   slots    // pointers that a loader or linker fills: GOT entries
 	imports map[uint64]string
 	// state holds data symbols by name, for the objects that hold CPU features.
 	state  []dataSym
 	guards []string // declared names whose value or result is a CPU test
 	index  *index   // once it is made
+	// live spans what code refers to that is more than a constant: data that may
+	// change and slots. Empty, everything is.
+	live span
 	// writable tells whether an address is data that code may change.
 	writable func(addr uint64) bool
 	// branches are where branches of an AArch64 object go, by their address: an
@@ -99,11 +104,7 @@ func (im *image) code(f *function) []byte {
 
 // at finds the function that holds addr, or -1.
 func (im *image) at(addr uint64) int {
-	i, ok := slices.BinarySearch(im.addrs, addr)
-	if ok {
-		return i
-	}
-	if i--; i >= 0 && addr < im.fns[i].end() {
+	if i := im.buckets.last(im.addrs, addr); i >= 0 && addr-im.addrs[i] < im.fns[i].size {
 		return i
 	}
 	return -1
@@ -136,6 +137,9 @@ func (im *image) resolve(addr uint64) (fn int, imported string) {
 	}
 	if s := im.segmentAt(addr); s >= 0 {
 		b := im.text[s].bytes[addr-im.text[s].addr:]
+		if len(b) >= 6 && b[0] == 0xff && b[1] == 0x25 { // jmp *slot(%rip), as most stubs are
+			return im.through(addr + 6 + uint64(int64(int32(binary.LittleEndian.Uint32(b[2:])))))
+		}
 		for at, n := addr, 0; n < 3; n++ {
 			in, ok := x86.Decode(b)
 			if !ok {
@@ -159,7 +163,7 @@ func (im *image) resolve(addr uint64) (fn int, imported string) {
 
 // through resolves a pointer in the image.
 func (im *image) through(slotAddr uint64) (fn int, imported string) {
-	s, ok := im.slots[slotAddr]
+	s, ok := im.slots.at(slotAddr)
 	if !ok {
 		return -1, ""
 	}
@@ -173,15 +177,7 @@ func (im *image) through(slotAddr uint64) (fn int, imported string) {
 // and code that belongs to none becomes a pseudo-function. starts may hold
 // several functions at one address; the first after sorting is kept.
 func (im *image) cut(starts []function) {
-	// Numbers are sorted, not functions, which are large.
-	order := make([]int32, len(starts))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortFunc(order, func(i, j int32) int {
-		a, b := &starts[i], &starts[j]
-		return cmp.Or(cmp.Compare(a.seg, b.seg), cmp.Compare(a.addr, b.addr), cmp.Compare(rank(b), rank(a)), cmp.Compare(i, j))
-	})
+	order := sortStarts(starts)
 	out := make([]function, 0, len(starts))
 	for i, seg := 0, 0; seg < len(im.text); seg++ {
 		s := &im.text[seg]
@@ -196,9 +192,13 @@ func (im *image) cut(starts []function) {
 			i++
 		}
 		for i < len(order) && int(starts[order[i]].seg) == seg {
-			f := starts[order[i]]
-			for i++; i < len(order) && starts[order[i]].seg == f.seg && starts[order[i]].addr == f.addr; i++ {
+			best := &starts[order[i]]
+			for i++; i < len(order) && starts[order[i]].seg == best.seg && starts[order[i]].addr == best.addr; i++ {
+				if s := &starts[order[i]]; rank(s) > rank(best) {
+					best = s
+				}
 			}
+			f := *best
 			next := segEnd
 			if i < len(order) && starts[order[i]].seg == f.seg {
 				next = starts[order[i]].addr
@@ -226,6 +226,7 @@ func (im *image) cut(starts []function) {
 	for i := range out {
 		im.addrs[i] = out[i].addr
 	}
+	im.buckets = newBuckets(im.addrs)
 }
 
 // rank prefers, of several symbols at one address, the one that says most.

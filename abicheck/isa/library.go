@@ -60,7 +60,6 @@ const maxRelr = 1 << 26
 func openLibrary(f *elffile.File) (*library, error) {
 	l := &library{f: f}
 	l.machine = f.Machine
-	l.slots = map[uint64]slot{}
 	l.imports = map[uint64]string{}
 	l.peek = f.ReadAddr
 	done := false
@@ -89,6 +88,7 @@ func openLibrary(f *elffile.File) (*library, error) {
 	if err := l.pointers(); err != nil {
 		return nil, err
 	}
+	l.spanLive()
 	exported := func(s *elffile.Symbol) bool {
 		return !s.Undefined() && s.Bind != elf.STB_LOCAL && s.Type == elf.STT_FUNC
 	}
@@ -282,7 +282,7 @@ func (l *library) pointers() error {
 				continue
 			}
 			if s.Undefined() {
-				l.slots[r.Offset] = slot{name: s.Name}
+				l.slots.set(r.Offset, slot{name: s.Name})
 			} else {
 				l.point(r.Offset, s.Value+uint64(r.Addend))
 			}
@@ -322,7 +322,8 @@ func (l *library) pointers() error {
 			continue
 		}
 		for i := range n / 8 {
-			to := l.slots[at+8*i].addr
+			s, _ := l.slots.at(at + 8*i)
+			to := s.addr
 			if to == 0 {
 				to, _ = l.word(at + 8*i)
 			}
@@ -334,9 +335,28 @@ func (l *library) pointers() error {
 	return nil
 }
 
+// spanLive finds what live is.
+func (l *library) spanLive() {
+	lo, hi, ok := l.slots.bounds()
+	if !ok {
+		return
+	}
+	for i := range l.f.Progs {
+		if p := &l.f.Progs[i]; p.Type == elf.PT_LOAD && p.Flags&elf.PF_W != 0 {
+			lo, hi = min(lo, p.Vaddr), max(hi, p.Vaddr+p.Memsz)
+		}
+	}
+	for _, s := range l.state {
+		lo, hi = min(lo, s.addr), max(hi, s.addr+s.size)
+	}
+	if size := hi - lo + 1; hi >= lo && size != 0 {
+		l.live = span{lo, size}
+	}
+}
+
 // point records that the loader makes the word at place point at to.
 func (l *library) point(place, to uint64) {
-	l.slots[place] = slot{addr: to}
+	l.slots.set(place, slot{addr: to})
 	if l.segmentAt(to) < 0 {
 		return
 	}

@@ -61,7 +61,6 @@ func checkMachO(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.F
 func openMachO(f *machofile.File) (*library, error) {
 	l := &library{}
 	l.machine = machMachine(f)
-	l.slots = map[uint64]slot{}
 	l.imports = map[uint64]string{}
 	done := false
 	defer func() {
@@ -81,7 +80,7 @@ func openMachO(f *machofile.File) (*library, error) {
 		return nil, err
 	}
 	for _, p := range pointers {
-		l.slots[p.Place] = slot{addr: p.To, name: strings.TrimPrefix(p.Name, "_")}
+		l.slots.set(p.Place, slot{addr: p.To, name: strings.TrimPrefix(p.Name, "_")})
 	}
 	if err := l.machInits(f); err != nil {
 		return nil, err
@@ -298,7 +297,8 @@ func (l *library) machInits(f *machofile.File) error {
 				case step == 4:
 					to = f.Base() + uint64(f.Order.Uint32(b[k:]))
 				case f.Chained():
-					to = l.slots[s.Addr+uint64(k)].addr
+					v, _ := l.slots.at(s.Addr + uint64(k))
+					to = v.addr
 				default:
 					to = f.Order.Uint64(b[k:])
 				}
@@ -329,7 +329,7 @@ func (l *library) machWords(f *machofile.File) error {
 			}
 			for k := 0; k+8 <= len(b); k += 8 {
 				place, to := s.Addr+uint64(k), f.Order.Uint64(b[k:])
-				if _, known := l.slots[place]; !known && to != 0 && l.segmentAt(to) >= 0 {
+				if _, known := l.slots.at(place); !known && to != 0 && l.segmentAt(to) >= 0 {
 					l.point(place, to)
 				}
 			}

@@ -182,7 +182,7 @@ func (im *image) evaluate(d *a64.Inst, pc uint64, c *consts) (ref uint64) {
 
 // pointee is what the pointer at addr holds once the file is loaded.
 func (im *image) pointee(addr uint64) uint64 {
-	s, ok := im.slots[addr]
+	s, ok := im.slots.at(addr)
 	switch {
 	case !ok:
 		return 0

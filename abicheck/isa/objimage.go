@@ -43,7 +43,6 @@ type pointer struct {
 func openObject(f *elffile.File) (*object, error) {
 	o := &object{f: f}
 	o.machine = f.Machine
-	o.slots = map[uint64]slot{}
 	o.imports = map[uint64]string{}
 	var err error
 	if o.syms, err = f.Symbols(); err != nil {
@@ -191,7 +190,7 @@ func (o *object) apply(seg *segment, r elffile.Reloc) {
 		if r.Offset+8 <= uint64(len(seg.bytes)) {
 			binary.LittleEndian.PutUint64(seg.bytes[r.Offset:], s+uint64(r.Addend))
 		}
-		o.slots[place] = o.slotOf(r.Symbol, s+uint64(r.Addend))
+		o.slots.set(place, o.slotOf(r.Symbol, s+uint64(r.Addend)))
 	}
 	if o.machine == elf.EM_AARCH64 {
 		if typ := elf.R_AARCH64(r.Type); typ == elf.R_AARCH64_ABS64 {
@@ -210,7 +209,7 @@ func (o *object) apply(seg *segment, r elffile.Reloc) {
 		abs()
 	case elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX:
 		got := gotBase + 8*uint64(r.Symbol)
-		o.slots[got] = o.slotOf(r.Symbol, s)
+		o.slots.set(got, o.slotOf(r.Symbol, s))
 		put32(got + uint64(r.Addend) - place)
 	}
 }

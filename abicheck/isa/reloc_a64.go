@@ -51,7 +51,7 @@ func (o *object) applyA64(seg *segment, typ elf.R_AARCH64, off, s uint64, addend
 		o.branches[seg.addr+off] = v
 	case elf.R_AARCH64_ADR_GOT_PAGE, elf.R_AARCH64_LD64_GOT_LO12_NC:
 		v = gotBase + 8*uint64(sym)
-		o.slots[v] = o.slotOf(sym, s)
+		o.slots.set(v, o.slotOf(sym, s))
 	}
 	if off+4 > uint64(len(seg.bytes)) {
 		return

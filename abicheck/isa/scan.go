@@ -73,12 +73,32 @@ func (im *image) scanOne(f *function, t *target, isaUnit bool, r *ref) {
 		im.scanA64(f, t, isaUnit)
 		return
 	}
-	b := im.code(f)
+	seg := &im.text[f.seg]
+	rest := seg.bytes[f.addr-seg.addr:] // what follows f is read, but does not count
+	b := rest[:f.size]
+	mask := t.above(^uint64(0), isaUnit)
+	tables := len(im.literals) > 0
 	var in x86.Inst
 	for at := 0; at < len(b); {
-		if im.isData(f.addr + uint64(at)) {
+		if tables && im.isData(f.addr+uint64(at)) {
 			at++ // clang keeps jump tables of macOS among the code
 			continue
+		}
+		if at+16 <= len(rest) {
+			n, what, rel, feat := x86.Skim((*[16]byte)(rest[at:]))
+			if n > 0 && at+n <= len(b) && (what < x86.Branch || r == nil || !im.remarkable(r, f, what, f.addr+uint64(at+n)+uint64(int64(rel)))) {
+				f.insns++
+				if a := uint64(feat) & mask; a != 0 {
+					if f.feat == 0 {
+						f.first = f.addr + uint64(at)
+					}
+					f.feat |= a
+				}
+				f.vex = f.vex || what&x86.Vector != 0
+				f.sse = f.sse || what&x86.Baseline != 0
+				at += n
+				continue
+			}
 		}
 		if !in.Decode(b[at:]) {
 			f.bad = true
@@ -87,7 +107,7 @@ func (im *image) scanOne(f *function, t *target, isaUnit bool, r *ref) {
 		}
 		f.insns++
 		if in.Feat != 0 {
-			if a := t.above(uint64(in.Feat), isaUnit); a != 0 {
+			if a := uint64(in.Feat) & mask; a != 0 {
 				if f.feat == 0 {
 					f.first = f.addr + uint64(at)
 				}
@@ -102,7 +122,7 @@ func (im *image) scanOne(f *function, t *target, isaUnit bool, r *ref) {
 				switch op := in.Op; {
 				case op == 0xa2, op == 0x01 && in.ModRM == 0xd0:
 					f.cpuid = true
-				case op >= 0x10 && op <= 0x17, op >= 0x28 && op <= 0x2f, op >= 0x51 && op <= 0x7f && op != 0x77, op >= 0xd0 && op != 0xff:
+				case x86.VectorOp(op):
 					f.sse = true
 				}
 			}
@@ -117,4 +137,16 @@ func (im *image) scanOne(f *function, t *target, isaUnit bool, r *ref) {
 		// features its bytes seem to need.
 		f.feat = 0
 	}
+}
+
+// remarkable takes note of a branch of f to an address, and reports whether an
+// operand there has to be looked at.
+func (im *image) remarkable(r *ref, f *function, what x86.What, to uint64) bool {
+	if what&x86.Relative != 0 {
+		return to-im.live.addr < im.live.size || im.live.size == 0
+	}
+	if (to < f.addr || to >= f.end()) && !r.full() {
+		im.branch(r, to)
+	}
+	return false
 }

@@ -276,6 +276,15 @@ func (r *ref) tidy() {
 	r.calls = slices.Compact(r.calls)
 }
 
+// branch adds to r a call or jump to an address outside its function.
+func (im *image) branch(r *ref, to uint64) {
+	if c, name := im.resolve(to); name != "" {
+		r.guard = r.guard || im.asks(name)
+	} else if c >= 0 {
+		r.calls = append(r.calls, c)
+	}
+}
+
 // refer adds to r what the instruction of f at pc refers to.
 func (im *image) refer(r *ref, f *function, in *x86.Inst, pc uint64) {
 	if r.full() {
@@ -284,13 +293,8 @@ func (im *image) refer(r *ref, f *function, in *x86.Inst, pc uint64) {
 	switch in.Flow {
 	case x86.FlowCall, x86.FlowJmp, x86.FlowJcc:
 		to := in.Target(pc)
-		if to >= f.addr && to < f.end() {
-			return
-		}
-		if c, name := im.resolve(to); name != "" {
-			r.guard = r.guard || im.asks(name)
-		} else if c >= 0 {
-			r.calls = append(r.calls, c)
+		if to < f.addr || to >= f.end() {
+			im.branch(r, to)
 		}
 		return
 	}
@@ -306,7 +310,7 @@ func (im *image) refer(r *ref, f *function, in *x86.Inst, pc uint64) {
 		}
 		return
 	}
-	if s, ok := im.slots[to]; ok {
+	if s, ok := im.slots.at(to); ok {
 		if s.name != "" && im.holds(s.name) {
 			r.guard = true
 		}

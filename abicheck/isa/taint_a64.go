@@ -45,7 +45,7 @@ func (x *explorer) loadA64(in *insn, n int, st *state, s *summary) (t bool, val 
 				return true, value{}
 			}
 		}
-		if s, ok := x.w.im.slots[uint64(v.n)]; ok {
+		if s, ok := x.w.im.slots.at(uint64(v.n)); ok {
 			if s.addr != 0 {
 				val = value{kind: address, n: int64(s.addr)}
 			}

@@ -32,7 +32,7 @@ func (x *explorer) loaded(in *x86.Inst, v value, st *state, s *summary) (t bool,
 		if x.w.d.has(a) {
 			return true, value{}
 		}
-		if s, ok := x.w.im.slots[a]; ok {
+		if s, ok := x.w.im.slots.at(a); ok {
 			if s.addr != 0 {
 				val = value{kind: address, n: int64(s.addr)}
 			}

@@ -27,11 +27,13 @@ func FuzzWalk(f *testing.F) {
 		}
 		walk := func() (all [][]hit) {
 			im := &image{
-				machine: elf.EM_X86_64, slots: map[uint64]slot{0x102000: {addr: 0x1000}, 0x102008: {name: "getauxval"}}, imports: map[uint64]string{},
+				machine: elf.EM_X86_64, imports: map[uint64]string{},
 				text:     []segment{{addr: 0x1000, bytes: code}},
 				writable: func(a uint64) bool { return a >= 0x100000 && a < 0x200000 },
 				state:    []dataSym{{"__cpu_model", 0x101000, 16}},
 			}
+			im.slots.set(0x102000, slot{addr: 0x1000})
+			im.slots.set(0x102008, slot{name: "getauxval"})
 			var starts []function
 			for a := uint64(0); a < uint64(len(code)); a += step {
 				starts = append(starts, function{addr: 0x1000 + a, sym: -1, group: -1, typ: elf.STT_FUNC})
