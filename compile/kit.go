@@ -15,6 +15,7 @@ func FromKit(k *toolchain.Kit, torch manifests.Version) *Toolset {
 			// Command puts "-o OUTPUT" behind the arguments, then the objects,
 			// then what has to follow them.
 			After: k.Link.Command("", nil, nil)[len(k.Link.Args)+2:],
+			Ready: k.Linkable,
 		},
 	}
 	if len(k.TorchIncludes) > 0 {

@@ -69,6 +69,7 @@ func (p *Plan) linkVariant(vp *variantPlan, ts *Toolset, us []*unit, objects []*
 		outputs:  []string{libraryOut},
 		platform: platformOf(vp.variant, ts.Link.Tool),
 		inputs:   inputs,
+		ready:    ts.Link.Ready,
 	}, vp.name)
 	if err != nil {
 		return err

@@ -42,6 +42,8 @@ type Action struct {
 	inputs   []input
 	// inProcess runs the action here instead of handing it to an executor.
 	inProcess func(ctx context.Context, s *stepEnv) (*action.Result, error)
+	// ready, when set, returns when the action can run.
+	ready func(ctx context.Context) error
 	// missing are includes that no declared file answers, for the hint of a
 	// failed compile.
 	missing []string

@@ -123,6 +123,35 @@ func TestEditRebuildsWhatItTouches(t *testing.T) {
 	}
 }
 
+// A link waits for what only it reads, the compilers do not; a cached link
+// waits for nothing.
+func TestLinkWaitsForItsLibraries(t *testing.T) {
+	b := newBench(t, t.TempDir())
+	ready := func(context.Context) error { return errors.New("no stubs") }
+	b.tools = func(v matrix.Variant) (*Toolset, error) {
+		ts, err := fakeTools(v)
+		ts.Link.Ready = func(ctx context.Context) error { return ready(ctx) }
+		return ts, err
+	}
+	_, err := b.run(cpu213)
+	var failed *ActionError
+	if !errors.As(err, &failed) || failed.Label != "link "+cpu213 || !strings.Contains(err.Error(), "no stubs") {
+		t.Fatalf("error %v, expected the link's", err)
+	}
+	if n := len(b.ran()); n == 0 {
+		t.Error("nothing was compiled before the link")
+	}
+	asked := 0
+	ready = func(context.Context) error { asked++; return nil }
+	if b.mustRun(cpu213); asked != 1 {
+		t.Errorf("asked %d times for one link", asked)
+	}
+	os.RemoveAll(b.out)
+	if b.mustRun(cpu213); asked != 1 {
+		t.Error("a cached link waited")
+	}
+}
+
 // A binding that uses the extension's name in a way of its own is compiled
 // under the real name, and again whenever the name changes.
 func TestFreeNameIsCompiledIn(t *testing.T) {

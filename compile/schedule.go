@@ -153,6 +153,11 @@ func (r *runner) step(ctx context.Context, a *Action) (*action.Result, error) {
 // execute runs an action here or with the executor. A result with a non-zero
 // exit code comes with errFailed.
 func (r *runner) execute(ctx context.Context, a *Action, spec *action.Spec, enc *action.Encoded) (*action.Result, error) {
+	if a.ready != nil {
+		if err := a.ready(ctx); err != nil {
+			return nil, err
+		}
+	}
 	started := func() { r.event(Event{Type: EventStarted, Action: a}) }
 	if a.inProcess != nil {
 		started()

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -95,6 +96,9 @@ type Linker struct {
 	Tool
 	// After follows the objects: libraries and what else the order matters for.
 	After []string
+	// Ready, when set, returns when what After names can be read; the compilers
+	// run before. A link that is cached does not wait.
+	Ready func(context.Context) error
 }
 
 // with returns the tool with more header folders.

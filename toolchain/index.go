@@ -31,6 +31,7 @@ func IndexURL(ctx context.Context, flag string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for _, args := range [][]string{
+		{"-c", pipIndex},
 		{"-m", "pip", "config", "get", "global.index-url"},
 		{"-c", "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"},
 	} {
@@ -49,6 +50,20 @@ func IndexURL(ctx context.Context, flag string) (string, error) {
 	return "", &Error{"find the package index", errors.New("no index is configured and no pip is installed to ask"),
 		"set THOXBUILD_INDEX_URL or give --index-url with the address of a PEP 503 simple index"}
 }
+
+// pipIndex asks the installed pip in one go: its configuration, else its own
+// default. Where it fails, each is asked for in pip's documented way.
+const pipIndex = `
+from pip._internal.configuration import Configuration
+from pip._internal.exceptions import ConfigurationError
+from pip._internal.models.index import PyPI
+c = Configuration(isolated=False)
+c.load()
+try:
+    print(c.get_value("global.index-url"))
+except ConfigurationError:
+    print(PyPI.simple_url)
+`
 
 func checkIndexURL(s string) (string, error) {
 	u, err := url.Parse(s)
@@ -84,34 +99,61 @@ type index struct {
 	client *http.Client
 	find   func(context.Context) (string, error)
 
+	baseMu sync.Mutex
+	base   string
+
 	mu    sync.Mutex
-	base  string
-	known map[string][]Dist
+	known map[string]*listing
 }
 
-// project lists a project's files. The answer is kept for the process.
+// listing is what the index has of one project.
+type listing struct {
+	mu    sync.Mutex // held while the page is fetched
+	read  bool
+	dists []Dist
+}
+
+// project lists a project's files. The answer is kept for the process; several
+// projects may be asked for at once.
 func (x *index) project(ctx context.Context, name string) ([]Dist, error) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if d, ok := x.known[name]; ok {
-		return d, nil
-	}
-	if x.base == "" {
-		base, err := x.find(ctx)
-		if err != nil {
-			return nil, err
+	l := x.known[name]
+	if l == nil {
+		if x.known == nil {
+			x.known = map[string]*listing{}
 		}
-		x.base = base
+		l = &listing{}
+		x.known[name] = l
 	}
-	dists, err := x.read(ctx, x.base+"/"+name+"/", name)
+	x.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.read {
+		return l.dists, nil
+	}
+	base, err := x.address(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if x.known == nil {
-		x.known = map[string][]Dist{}
+	if l.dists, err = x.read(ctx, base+"/"+name+"/", name); err != nil {
+		return nil, err
 	}
-	x.known[name] = dists
-	return dists, nil
+	l.read = true
+	return l.dists, nil
+}
+
+// address is the index's own, found once.
+func (x *index) address(ctx context.Context) (string, error) {
+	x.baseMu.Lock()
+	defer x.baseMu.Unlock()
+	if x.base == "" {
+		base, err := x.find(ctx)
+		if err != nil {
+			return "", err
+		}
+		x.base = base
+	}
+	return x.base, nil
 }
 
 func (x *index) read(ctx context.Context, address, name string) ([]Dist, error) {

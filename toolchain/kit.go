@@ -63,6 +63,17 @@ type Kit struct {
 	Link Linker
 	// LibstdcxxVersion is the major version of the g++ whose library is used.
 	LibstdcxxVersion string
+
+	stubs *making // what Link reads; nil when it is there
+}
+
+// Linkable returns when everything that Link reads is in the store, or with the
+// reason why it could not be made.
+func (k *Kit) Linkable(ctx context.Context) error {
+	if k.stubs == nil {
+		return nil
+	}
+	return k.stubs.wait(ctx)
 }
 
 // Linker is lld with the libraries that a torch extension is linked against.
@@ -95,6 +106,19 @@ func TorchStandard(torch manifests.Version) string {
 // Kit provides the kit for a request: it fetches and makes what the store
 // lacks. The bundled compilers target Linux; macOS has Xcode's.
 func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
+	kit, err := s.CompileKit(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := kit.Linkable(ctx); err != nil {
+		return nil, err
+	}
+	return kit, nil
+}
+
+// CompileKit is Kit for those who compile first: what only Link reads may still
+// be in the making, and Linkable waits for it. Close the store in the end.
+func (s *Store) CompileKit(ctx context.Context, r Request) (*Kit, error) {
 	switch r.Platform.OS {
 	case manifests.Linux:
 	case manifests.Darwin:
@@ -107,32 +131,38 @@ func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
 	if glibc.IsZero() {
 		glibc = DefaultGlibc
 	}
-	zig, err := s.zig(ctx, r.Zig)
-	if err != nil {
-		return nil, err
-	}
-	cxx, err := s.libstdcxx(ctx, r.Platform.Arch)
-	if err != nil {
-		return nil, err
-	}
 	overlay, err := s.overlay(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// The stubs keep a processor busy, the headers the network.
-	var stubs, headers string
-	both, bothCtx := errgroup.WithContext(ctx)
-	both.Go(func() (err error) {
-		stubs, err = s.linkStubs(bothCtx, zig, cxx, r.Platform.Arch, glibc)
-		return err
+	// The network, one large file and thousands of small ones: each keeps
+	// another part of the machine busy.
+	var zig, cxx, stubs, headers string
+	var pending *making
+	all, allCtx := errgroup.WithContext(ctx)
+	all.Go(func() error {
+		both, bothCtx := errgroup.WithContext(allCtx)
+		both.Go(func() (err error) {
+			zig, err = s.zig(bothCtx, r.Zig)
+			return err
+		})
+		both.Go(func() (err error) {
+			cxx, err = s.libstdcxx(bothCtx, r.Platform.Arch)
+			return err
+		})
+		if err := both.Wait(); err != nil {
+			return err
+		}
+		stubs, pending = s.linkStubs(zig, cxx, r.Platform.Arch, glibc)
+		return nil
 	})
 	if !r.Torch.IsZero() {
-		both.Go(func() (err error) {
-			headers, err = s.torchHeaders(bothCtx, r.Torch, r.Platform)
+		all.Go(func() (err error) {
+			headers, err = s.torchHeaders(allCtx, r.Torch, r.Platform)
 			return err
 		})
 	}
-	if err := both.Wait(); err != nil {
+	if err := all.Wait(); err != nil {
 		return nil, err
 	}
 	triple := targetTriple(r.Platform.Arch, glibc)
@@ -151,6 +181,7 @@ func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
 		Platform:         r.Platform,
 		CXX:              Tool{base, env, fingerprint("cxx", path.Base(zig), path.Base(cxx), path.Base(overlay), triple)},
 		LibstdcxxVersion: path.Base(cxx),
+		stubs:            pending,
 	}
 	runtime := ""
 	if r.Compute.Backend == manifests.CUDA {

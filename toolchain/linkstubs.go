@@ -31,10 +31,13 @@ func torchLibraries(b manifests.Backend) []string {
 //	glibc/   zig's stubs for the wanted glibc, libc_nonshared.a, libcompiler_rt.a
 //	cxx/     libstdc++.so.6 and libgcc_s.so.1 with the allowed versions only
 //	torch/   empty libraries with the right names, and the list of exports
-func (s *Store) linkStubs(ctx context.Context, zig, cxx string, arch manifests.Arch, glibc manifests.Version) (string, error) {
+//
+// zig compiles libcompiler_rt.a for seconds, and only links read it: a build
+// compiles meanwhile.
+func (s *Store) linkStubs(zig, cxx string, arch manifests.Arch, glibc manifests.Version) (string, *making) {
 	triple := targetTriple(arch, glibc)
 	name := fmt.Sprintf("link-%s-%s-%s", arch, glibc, fingerprint(stubRevision, zig, cxx, triple))
-	return s.entry(ctx, name, func(dir string) error {
+	return s.entryAhead(name, func(ctx context.Context, dir string) error {
 		w := stubMaker{s: s, ctx: ctx, zig: s.Real(zig) + "/zig", triple: triple, dir: dir, tmp: filepath.Join(dir, "tmp")}
 		for _, d := range []string{"glibc", "cxx", "torch", "tmp"} {
 			if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {

@@ -55,6 +55,13 @@ type Store struct {
 	pins  *Lock // what any workspace pinned last, for --offline
 	now   func() time.Time
 
+	ctx    context.Context // of what runs beside the calls; ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	aheadMu sync.Mutex
+	ahead   map[string]*making // what entryAhead began, by name
+
 	cxxMu sync.Mutex
 	cxx   map[manifests.Arch]string // what libstdcxx returned
 
@@ -80,6 +87,7 @@ func Open(o Options) (*Store, error) {
 		client = &http.Client{Transport: t}
 	}
 	s := &Store{dir: dir, opts: o, now: time.Now}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.index = &index{client: client, find: func(ctx context.Context) (string, error) {
 		if o.Offline {
 			return "", &Error{"reach the package index", errors.New("--offline forbids it"),
@@ -145,8 +153,7 @@ func (s *Store) writeError(op string, err error) error {
 // everything that decides the content, so an entry that exists is right.
 func (s *Store) entry(ctx context.Context, name string, fill func(dir string) error) (string, error) {
 	virtual := VirtualRoot + "/" + name
-	real := filepath.Join(s.dir, "tools", name)
-	if isDir(real) {
+	if s.has(name) {
 		return virtual, nil
 	}
 	// One process makes it, others wait and find it.
@@ -158,7 +165,7 @@ func (s *Store) entry(ctx context.Context, name string, fill func(dir string) er
 		return "", s.writeError("lock "+name, err)
 	}
 	defer lock.Unlock()
-	if isDir(real) {
+	if s.has(name) {
 		return virtual, nil
 	}
 	tmp := filepath.Join(s.dir, "tmp", name)
@@ -179,11 +186,14 @@ func (s *Store) entry(ctx context.Context, name string, fill func(dir string) er
 	// would have its final name. One sync of the file system costs less than
 	// one per header.
 	syncFS(tmp)
-	if err := os.Rename(tmp, real); err != nil {
+	if err := os.Rename(tmp, filepath.Join(s.dir, "tools", name)); err != nil {
 		return "", s.writeError("make "+name, err)
 	}
 	return virtual, nil
 }
+
+// has reports whether an entry is there.
+func (s *Store) has(name string) bool { return isDir(filepath.Join(s.dir, "tools", name)) }
 
 func syncFS(dir string) {
 	if f, err := os.Open(dir); err == nil {

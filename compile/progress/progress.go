@@ -40,9 +40,9 @@ type Printer struct {
 	cached  int
 	done    int
 	total   int
-	moving  string // the transfer's line while one runs
-	label   string // the transfer that was announced last
-	drawn   int    // live lines on the screen
+	moving  []transfer      // under way, the oldest first
+	told    map[string]bool // transfers that were announced, by label
+	drawn   int             // live lines on the screen
 	closed  bool
 	stop    chan struct{}
 	stopped sync.WaitGroup
@@ -95,7 +95,7 @@ func (p *Printer) tick() {
 func (p *Printer) Observe(e compile.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done, p.total, p.moving = e.Done, e.Total, ""
+	p.done, p.total, p.moving = e.Done, e.Total, nil
 	var say bytes.Buffer
 	switch e.Type {
 	case compile.EventStarted:
@@ -156,7 +156,7 @@ func (p *Printer) draw(say []byte) {
 	var b bytes.Buffer
 	p.erase(&b)
 	b.Write(say)
-	if !p.closed && (len(p.running) > 0 || p.moving != "") {
+	if !p.closed && (len(p.running) > 0 || len(p.moving) > 0) {
 		p.drawn = p.lines(&b)
 	}
 	if b.Len() > 0 {
@@ -174,8 +174,8 @@ func (p *Printer) erase(b *bytes.Buffer) {
 // lines draws the state and the running actions, the oldest first.
 func (p *Printer) lines(b *bytes.Buffer) int {
 	var lines []string
-	if p.moving != "" {
-		lines = append(lines, p.moving)
+	for _, t := range p.moving {
+		lines = append(lines, t.line)
 	}
 	if len(p.running) > 0 {
 		lines = append(lines, fmt.Sprintf("[%d/%d] %d running, %d from the cache", p.done, p.total, len(p.running), p.cached))
@@ -195,8 +195,11 @@ func (p *Printer) lines(b *bytes.Buffer) int {
 	return len(lines)
 }
 
-// Transfer shows how far a download is: a live line, or one plain line when it
-// begins. total is 0 when it is not known.
+// transfer is a download and its live line.
+type transfer struct{ label, line string }
+
+// Transfer shows how far a download is: a live line for each that is under
+// way, or one plain line when it begins. total is 0 when it is not known.
 func (p *Printer) Transfer(label string, done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,18 +207,26 @@ func (p *Printer) Transfer(label string, done, total int64) {
 		return
 	}
 	if !p.o.Live {
-		if label != p.label {
-			p.label = label
+		if !p.told[label] {
+			if p.told == nil {
+				p.told = map[string]bool{}
+			}
+			p.told[label] = true
 			fmt.Fprintf(p.w, "fetching %s\n", label)
 		}
 		return
 	}
-	p.moving = fmt.Sprintf("fetching %s  %.1f MB", label, float64(done)/1e6)
+	i := slices.IndexFunc(p.moving, func(t transfer) bool { return t.label == label })
+	if i < 0 {
+		i = len(p.moving)
+		p.moving = append(p.moving, transfer{label: label})
+	}
+	p.moving[i].line = fmt.Sprintf("fetching %s  %.1f MB", label, float64(done)/1e6)
 	if total > 0 {
-		p.moving += fmt.Sprintf(" of %.1f MB", float64(total)/1e6)
+		p.moving[i].line += fmt.Sprintf(" of %.1f MB", float64(total)/1e6)
 	}
 	if total > 0 && done >= total {
-		p.moving = ""
+		p.moving = slices.Delete(p.moving, i, i+1)
 	}
 	// The ticker draws it: a line per read would cost more than the reads.
 }

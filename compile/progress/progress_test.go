@@ -144,6 +144,7 @@ func TestTransfer(t *testing.T) {
 	p.Transfer("zig.whl", 1, 100)
 	p.Transfer("zig.whl", 100, 100)
 	p.Transfer("torch.whl", 5, 0)
+	p.Transfer("zig.whl", 100, 100) // several may be under way
 	p.Close()
 	p.Transfer("late.whl", 1, 2)
 	if got, want := b.String(), "fetching zig.whl\nfetching torch.whl\n"; got != want {
@@ -151,10 +152,13 @@ func TestTransfer(t *testing.T) {
 	}
 	b.Reset()
 	p = New(&b, Options{Live: true})
+	p.Transfer("small.whl", 1, 2)
 	p.Transfer("zig.whl", 50e6, 100e6)
+	p.Transfer("torch.whl", 5e6, 0)
+	p.Transfer("small.whl", 2, 2) // is there
 	p.Printf("a line")
 	p.Close()
-	if got := b.String(); !strings.HasPrefix(got, "a line\nfetching zig.whl  50.0 MB of 100.0 MB\n") {
+	if got := b.String(); !strings.HasPrefix(got, "a line\nfetching zig.whl  50.0 MB of 100.0 MB\nfetching torch.whl  5.0 MB\n\x1b[") {
 		t.Errorf("live output %q", got)
 	}
 	p.Close() // twice is harmless

@@ -101,7 +101,7 @@ func (g *globals) openBench(ctx context.Context, sel selection, progress toolcha
 }
 
 func (b *bench) close() error {
-	return errors.Join(b.index.Save(), b.lock.Save(lockPath(b.project)), b.cache.Close())
+	return errors.Join(b.index.Save(), b.lock.Save(lockPath(b.project)), b.cache.Close(), b.store.Close())
 }
 
 // plan makes the plan for one kernel. Only variants that can be built here are
@@ -122,7 +122,7 @@ func (b *bench) plan(ctx context.Context, pick chosen, out string, history *comp
 			if ts := kits[r]; ts != nil {
 				return ts, nil
 			}
-			kit, err := b.store.Kit(ctx, r)
+			kit, err := b.store.CompileKit(ctx, r)
 			if err != nil {
 				return nil, err
 			}
