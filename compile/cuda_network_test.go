@@ -36,6 +36,7 @@ func TestCUDAKits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.Close(context.Background()) })
 	for _, name := range []string{
 		"torch213-cxx11-cu126-x86_64-linux", "torch213-cxx11-cu126-aarch64-linux",
 		"torch213-cxx11-cu130-x86_64-linux", "torch213-cxx11-cu130-aarch64-linux",

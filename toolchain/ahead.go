@@ -43,10 +43,19 @@ func (s *Store) entryAhead(name string, fill func(ctx context.Context, dir strin
 	return virtual, m
 }
 
-// Close ends what is still being made for nobody. The store's folder is whole
-// without it, too.
-func (s *Store) Close() error {
+// Close ends what is still being made for nobody, and waits until what was made
+// is on the disk or ctx ends. A store that is not closed is whole as well; the
+// next Open has the rest to do.
+func (s *Store) Close(ctx context.Context) {
 	s.cancel()
 	s.work.Wait()
-	return nil
+	done := make(chan struct{})
+	go func() {
+		s.syncs.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }

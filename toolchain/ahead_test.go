@@ -55,9 +55,7 @@ func TestEntryAhead(t *testing.T) {
 	}
 
 	_, m = s.entryAhead("late-3", func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() })
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	s.Close(ctx)
 	if err := m.wait(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("after Close: %v", err)
 	}

@@ -144,6 +144,7 @@ func (x *cudaIndex) open(t *testing.T, lock *Lock) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
 

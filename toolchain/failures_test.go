@@ -121,6 +121,7 @@ func (x *testIndex) open(t testing.TB, dir string, lock *Lock) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
 
@@ -252,6 +253,7 @@ func TestOfflineUsesTheStoreOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { s.Close(context.Background()) })
 		_, err = headers(s)
 		return err
 	}
@@ -365,6 +367,7 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.Close(context.Background()) })
 	if _, err := headers(s); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("error %v: expected one without the password", err)
 	}

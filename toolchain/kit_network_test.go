@@ -66,6 +66,7 @@ func TestKitAgainstTorch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.Close(context.Background()) })
 	for _, arch := range []manifests.Arch{manifests.X86_64, manifests.AArch64} {
 		t.Run(string(arch), func(t *testing.T) {
 			kit, err := s.Kit(context.Background(), Request{

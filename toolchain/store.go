@@ -48,6 +48,7 @@ type Options struct {
 //	downloads/                         wheels, and parts of wheels
 //	tmp/                               what is being unpacked
 //	locks/                             one file per entry that is being made
+//	unsettled/                         one file per entry that is not synced yet
 type Store struct {
 	dir   string
 	opts  Options
@@ -61,6 +62,12 @@ type Store struct {
 
 	aheadMu sync.Mutex
 	ahead   map[string]*making // what entryAhead began, by name
+
+	bootID   func() string
+	syncs    sync.WaitGroup
+	settleMu sync.Mutex
+	marks    map[string]*flock.Flock // of entries that wait for a sync, by name
+	settling bool                    // a sync runs and looks at marks again
 
 	cxxMu sync.Mutex
 	cxx   map[manifests.Arch]string // what libstdcxx returned
@@ -86,7 +93,7 @@ func Open(o Options) (*Store, error) {
 		t.ResponseHeaderTimeout = 60 * time.Second
 		client = &http.Client{Transport: t}
 	}
-	s := &Store{dir: dir, opts: o, now: time.Now}
+	s := &Store{dir: dir, opts: o, now: time.Now, bootID: bootID}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.index = &index{client: client, find: func(ctx context.Context) (string, error) {
 		if o.Offline {
@@ -103,7 +110,7 @@ func Open(o Options) (*Store, error) {
 	if s.pins, err = ReadLock(s.pinsPath()); err != nil {
 		s.pins = &Lock{}
 	}
-	return s, nil
+	return s, s.recover()
 }
 
 // Dir is the store's real folder.
@@ -149,7 +156,7 @@ func (s *Store) writeError(op string, err error) error {
 	return &Error{op, err, "check the network and run the command again; finished transfers are kept"}
 }
 
-// entry returns a virtual folder that make fills. The name holds a digest of
+// entry returns a virtual folder that fill makes. The name holds a digest of
 // everything that decides the content, so an entry that exists is right.
 func (s *Store) entry(ctx context.Context, name string, fill func(dir string) error) (string, error) {
 	virtual := VirtualRoot + "/" + name
@@ -164,42 +171,66 @@ func (s *Store) entry(ctx context.Context, name string, fill func(dir string) er
 		}
 		return "", s.writeError("lock "+name, err)
 	}
-	defer lock.Unlock()
-	if s.has(name) {
-		return virtual, nil
+	mark, err := s.make(ctx, name, fill)
+	lock.Unlock()
+	if mark != nil {
+		s.settle(name, mark)
 	}
-	tmp := filepath.Join(s.dir, "tmp", name)
-	if err := os.RemoveAll(tmp); err != nil { // left by a killed process; its lock is ours now
-		return "", s.writeError("make "+name, err)
-	}
-	if err := os.MkdirAll(tmp, 0o755); err != nil {
-		return "", s.writeError("make "+name, err)
-	}
-	if err := fill(tmp); err != nil {
-		os.RemoveAll(tmp)
+	if err != nil {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
 		return "", s.writeError("make "+name, err)
 	}
-	// Files below are written without fsync: after a power cut a torn entry
-	// would have its final name. One sync of the file system costs less than
-	// one per header.
-	syncFS(tmp)
-	if err := os.Rename(tmp, filepath.Join(s.dir, "tools", name)); err != nil {
-		return "", s.writeError("make "+name, err)
-	}
 	return virtual, nil
+}
+
+// make makes an entry whose lock is held. Its files are written without fsync,
+// and one sync of the file system costs less than one for each; a mark, if
+// there is one, says that it is still to be done.
+func (s *Store) make(ctx context.Context, name string, fill func(dir string) error) (*flock.Flock, error) {
+	if s.has(name) {
+		return nil, nil
+	}
+	tmp := filepath.Join(s.dir, "tmp", name)
+	if err := os.RemoveAll(tmp); err != nil { // left by a killed process; its lock is ours now
+		return nil, err
+	}
+	if err := os.MkdirAll(tmp, 0o755); err != nil {
+		return nil, err
+	}
+	mark, err := s.mark(ctx, name) // now, while the disk has little else to write
+	if err == nil {
+		err = fill(tmp)
+	}
+	if err == nil && mark == nil {
+		syncFS(tmp)
+	}
+	if err == nil {
+		err = os.Rename(tmp, filepath.Join(s.dir, "tools", name))
+	}
+	if err == nil {
+		return mark, nil
+	}
+	os.RemoveAll(tmp)
+	if mark != nil {
+		os.Remove(s.unsettled(name))
+		mark.Unlock()
+	}
+	return nil, err
 }
 
 // has reports whether an entry is there.
 func (s *Store) has(name string) bool { return isDir(filepath.Join(s.dir, "tools", name)) }
 
-func syncFS(dir string) {
-	if f, err := os.Open(dir); err == nil {
-		syncFile(f)
-		f.Close()
+// syncFS flushes the file system that a folder lies on.
+func syncFS(dir string) bool {
+	f, err := os.Open(dir)
+	if err != nil {
+		return false
 	}
+	defer f.Close()
+	return syncFile(f) == nil
 }
 
 func isDir(p string) bool {
@@ -248,12 +279,7 @@ func (s *Store) Prune(keep func(name string) bool) (freed int64, err error) {
 		if ok, err := lock.TryLock(); err != nil || !ok {
 			continue
 		}
-		// Rename first: a half-removed entry must not look whole.
-		gone := filepath.Join(s.dir, "tmp", "pruned-"+e.Name)
-		err := os.Rename(filepath.Join(s.dir, "tools", e.Name), gone)
-		if err == nil {
-			err = os.RemoveAll(gone)
-		}
+		err := s.discard(e.Name)
 		lock.Unlock()
 		if err != nil {
 			return freed, s.writeError("prune "+e.Name, err)

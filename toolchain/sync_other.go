@@ -4,4 +4,6 @@ package toolchain
 
 import "os"
 
-func syncFile(f *os.File) { _ = f.Sync() }
+func syncFile(f *os.File) error { return f.Sync() }
+
+func bootID() string { return "" }

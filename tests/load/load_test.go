@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"debug/elf"
 	"os"
 	"os/exec"
@@ -67,6 +68,7 @@ func openStore(t *testing.T) *toolchain.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.Close(context.Background()) })
 	return s
 }
 

@@ -100,8 +100,9 @@ func (g *globals) openBench(ctx context.Context, sel selection, progress toolcha
 	return b, nil
 }
 
-func (b *bench) close() error {
-	return errors.Join(b.index.Save(), b.lock.Save(lockPath(b.project)), b.cache.Close(), b.store.Close())
+func (b *bench) close(ctx context.Context) error {
+	b.store.Close(ctx)
+	return errors.Join(b.index.Save(), b.lock.Save(lockPath(b.project)), b.cache.Close())
 }
 
 // plan makes the plan for one kernel. Only variants that can be built here are
@@ -148,7 +149,7 @@ func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.close()) }()
+	defer func() { err = errors.Join(err, b.close(ctx)) }()
 	if o.trace {
 		b.executor.Trace = func(label, command string) { view.Printf("# %s\n%s", label, command) }
 	}

@@ -25,7 +25,7 @@ func newExplain(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, b.close()) }()
+			defer func() { err = errors.Join(err, b.close(c.Context())) }()
 			found := 0
 			for _, pick := range b.picks {
 				history := compile.OpenHistory(b.cache.Dir(), pick.kernel.Dir)

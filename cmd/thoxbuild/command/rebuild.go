@@ -171,10 +171,11 @@ func (g *globals) buildAgain(ctx context.Context, from, kernel string, names []s
 	if b.store, b.lock, err = at.openStore(project, view); err != nil {
 		return nil, err
 	}
+	defer b.store.Close(ctx)
 	if b.cache, err = cache.Open(cacheDir); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, b.cache.Close(), b.store.Close()) }()
+	defer func() { err = errors.Join(err, b.cache.Close()) }()
 	b.executor = &local.Executor{Scratch: b.cache.Scratch(), Resolve: b.store.Real, LocalEnv: b.store.LocalEnv}
 
 	var pick chosen

@@ -69,6 +69,7 @@ func toolchainFetch(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			defer s.Close(ctx)
 			defer func() { err = errors.Join(err, lock.Save(lockPath(p))) }()
 			start := time.Now()
 			done := map[toolchain.Request]bool{}
