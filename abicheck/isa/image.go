@@ -12,6 +12,7 @@ import (
 // An image is code at addresses, with what is known about it.
 type image struct {
 	machine elf.Machine
+	macho   bool
 	text    []segment // executable bytes, sorted, disjoint
 	data    []segment // other sections of an object; nil for a linked file
 	fns     []function

@@ -19,6 +19,7 @@ type library struct {
 	exported []root           // what other files can call
 	taken    []root           // functions whose address lies in data
 	free     []func()
+	unlisted bool // a Mach-O file without a list of its functions
 }
 
 // root is a place where control enters from outside.
@@ -143,10 +144,14 @@ func (l *library) segments() error {
 		in := func(s span) bool { return a-s.addr < s.size }
 		return slices.ContainsFunc(rw, in) && !slices.ContainsFunc(ro, in)
 	}
+	left := newBudget(l.f.Size())
 	for i := range l.f.Sections {
 		s := &l.f.Sections[i]
 		if s.Flags&(elf.SHF_ALLOC|elf.SHF_EXECINSTR) != elf.SHF_ALLOC|elf.SHF_EXECINSTR || s.Type == elf.SHT_NOBITS || s.Size == 0 {
 			continue
+		}
+		if err := left.take(s.Size, s.Name); err != nil {
+			return err
 		}
 		b, err := l.read(s)
 		if err != nil {
@@ -159,6 +164,9 @@ func (l *library) segments() error {
 			p := &l.f.Progs[i]
 			if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || p.Filesz == 0 || p.Filesz > uint64(l.f.Size()) {
 				continue
+			}
+			if err := left.take(p.Filesz, "segment"); err != nil {
+				return err
 			}
 			b := make([]byte, p.Filesz)
 			if err := l.f.ReadAddr(b, p.Vaddr); err != nil {

@@ -34,7 +34,7 @@ func (im *image) codeSize() (n int) {
 const maxLoad = 8
 
 func checkLibrary(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.Finding, error) {
-	t, ok, err := targetFor(s.ELF.Machine, s.Want.Baseline, o.Strict)
+	t, ok, err := targetOf(s, o.Strict)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -60,6 +60,12 @@ func judge(ctx context.Context, s *rule.Subject, o *rule.Options, t target, l *l
 	}
 	c.missing(missing)
 	own := s.Role == rule.Linked && s.Link != nil && len(s.Link.Objects) > 0
+	if own && l.unlisted {
+		// Where a function ends is not known, nor so whose it is.
+		own = false
+		c.add("ISA-PROV", rule.Note, "the linker listed no functions, so their code is not compared with the objects",
+			"link with ld or lld of the system, which write LC_FUNCTION_STARTS")
+	}
 	unitBody := map[bodyHash]bool{} // every local function of the ISA units
 	if own {
 		if err := c.provenance(ctx, l, o, unitBody); err != nil {

@@ -2,7 +2,6 @@ package isa
 
 import (
 	"context"
-	"debug/elf"
 	"slices"
 	"sync"
 
@@ -64,7 +63,7 @@ func members(ctx context.Context, l *rule.Link, strict bool) ([]*member, error) 
 	linkCache.Unlock()
 	e.once.Do(func() {
 		for _, s := range l.Objects {
-			if s.ELF == nil || s.ELF.Type != elf.ET_REL || lto(s) {
+			if !isObject(s) || lto(s) {
 				continue
 			}
 			e.members = append(e.members, openMember(ctx, s, strict))

@@ -45,7 +45,7 @@ func machMachine(f *machofile.File) elf.Machine {
 
 func checkMachO(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.Finding, error) {
 	f := s.MachO
-	t, ok, err := targetFor(machMachine(f), machBaseline(f, s.Want.Baseline), o.Strict)
+	t, ok, err := targetOf(s, o.Strict)
 	if err != nil || !ok || f.Order != binary.LittleEndian {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func checkMachO(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.F
 // openMachO reads the code and the entry points of a linked Mach-O file.
 func openMachO(f *machofile.File) (*library, error) {
 	l := &library{}
-	l.machine = machMachine(f)
+	l.machine, l.macho = machMachine(f), true
 	l.imports = map[uint64]string{}
 	done := false
 	defer func() {
@@ -111,12 +111,16 @@ const machWrite = 2
 // machSections reads what is executable, and notes what code may write to.
 func (l *library) machSections(f *machofile.File) error {
 	var rw []span
+	left := newBudget(f.Size())
 	for i := range f.Segments {
 		g := &f.Segments[i]
 		for j := range g.Sections {
 			s := &g.Sections[j]
 			switch {
 			case s.Code() && s.Size > 0:
+				if err := left.take(s.Size, s.Name); err != nil {
+					return err
+				}
 				b, err := l.machRead(f, s)
 				if err != nil {
 					return err
@@ -166,7 +170,7 @@ func (l *library) machFunctions(f *machofile.File, syms []machofile.Symbol) erro
 	for _, a := range listed {
 		add(a, "", elf.STB_LOCAL, false)
 	}
-	if len(listed) == 0 {
+	if l.unlisted = len(listed) == 0; l.unlisted {
 		for _, r := range l.load {
 			add(r.addr, "", elf.STB_LOCAL, false)
 		}
@@ -317,6 +321,7 @@ func (l *library) machWords(f *machofile.File) error {
 	if f.Chained() {
 		return nil
 	}
+	left := newBudget(f.Size())
 	for i := range f.Segments {
 		for j := range f.Segments[i].Sections {
 			s := &f.Segments[i].Sections[j]
@@ -324,6 +329,9 @@ func (l *library) machWords(f *machofile.File) error {
 				continue
 			}
 			b, err := f.Data(s)
+			if err == nil {
+				err = left.take(uint64(len(b)), s.Name)
+			}
 			if err != nil {
 				return err
 			}

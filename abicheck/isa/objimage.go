@@ -22,12 +22,13 @@ const (
 // object is a relocatable file as an image.
 type object struct {
 	image
-	f       *elffile.File
-	syms    []elffile.Symbol
-	groups  []elffile.Group
-	base    []uint64 // address by section index, 0 for a section without one
-	inGroup []int32  // COMDAT group by section index, -1 for none
-	ptrs    []pointer
+	f        *elffile.File // nil for a Mach-O file
+	sections []elffile.Section
+	syms     []elffile.Symbol
+	groups   []elffile.Group
+	base     []uint64 // address by section index, 0 for a section without one
+	inGroup  []int32  // COMDAT group by section index, -1 for none
+	ptrs     []pointer
 }
 
 // pointer is a relocation of a whole address in data: an initialiser, a vtable
@@ -41,7 +42,7 @@ type pointer struct {
 
 // openObject lays out a relocatable file.
 func openObject(f *elffile.File) (*object, error) {
-	o := &object{f: f}
+	o := &object{f: f, sections: f.Sections}
 	o.machine = f.Machine
 	o.imports = map[uint64]string{}
 	var err error
@@ -69,6 +70,7 @@ func openObject(f *elffile.File) (*object, error) {
 	next := uint64(sectionBase)
 	type span struct{ lo, hi uint64 }
 	var rw []span
+	left := newBudget(f.Size())
 	for i := range f.Sections {
 		s := &f.Sections[i]
 		if s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_TLS != 0 {
@@ -85,6 +87,9 @@ func openObject(f *elffile.File) (*object, error) {
 		if s.Type == elf.SHT_NOBITS {
 			next += s.Size + 64
 			continue
+		}
+		if err := left.take(s.Size, s.Name); err != nil {
+			return nil, err
 		}
 		b, err := f.Data(s)
 		if err != nil {
@@ -137,23 +142,8 @@ func (o *object) address(i uint32) uint64 {
 
 // relocate applies the relocations that code and initialisers depend on.
 func (o *object) relocate() error {
-	bySection := map[int]*segment{}
-	for i := range o.text {
-		bySection[o.text[i].index] = &o.text[i]
-	}
-	for i := range o.data {
-		bySection[o.data[i].index] = &o.data[i]
-	}
-	for i := range o.syms {
-		if s := &o.syms[i]; s.Undefined() && s.Name != "" {
-			o.imports[o.address(uint32(i))] = s.Name
-		}
-		if s := &o.syms[i]; s.Name != "" && (s.Type == elf.STT_OBJECT || s.Type == elf.STT_NOTYPE || s.Type == elf.STT_COMMON) && stateName(s.Name) {
-			if a := o.address(uint32(i)); a != 0 {
-				o.state = append(o.state, dataSym{s.Name, a, max(s.Size, 16)})
-			}
-		}
-	}
+	bySection := o.named()
+	left := newBudget(o.f.Size())
 	for i := range o.f.Sections {
 		rs := &o.f.Sections[i]
 		if rs.Type != elf.SHT_RELA && rs.Type != elf.SHT_REL {
@@ -162,6 +152,9 @@ func (o *object) relocate() error {
 		seg := bySection[int(rs.Info)]
 		if seg == nil {
 			continue
+		}
+		if err := left.take(rs.Size, rs.Name); err != nil {
+			return err
 		}
 		relocs, err := o.f.Relocs(rs)
 		if err != nil {
@@ -172,6 +165,29 @@ func (o *object) relocate() error {
 		}
 	}
 	return nil
+}
+
+// named notes what symbols say of imports and CPU features, and returns the
+// segments by their sections.
+func (o *object) named() map[int]*segment {
+	for i := range o.syms {
+		if s := &o.syms[i]; s.Undefined() && s.Name != "" {
+			o.imports[o.address(uint32(i))] = s.Name
+		}
+		if s := &o.syms[i]; s.Name != "" && (s.Type == elf.STT_OBJECT || s.Type == elf.STT_NOTYPE || s.Type == elf.STT_COMMON) && stateName(s.Name) {
+			if a := o.address(uint32(i)); a != 0 {
+				o.state = append(o.state, dataSym{s.Name, a, max(s.Size, 16)})
+			}
+		}
+	}
+	bySection := map[int]*segment{}
+	for i := range o.text {
+		bySection[o.text[i].index] = &o.text[i]
+	}
+	for i := range o.data {
+		bySection[o.data[i].index] = &o.data[i]
+	}
+	return bySection
 }
 
 func (o *object) apply(seg *segment, r elffile.Reloc) {
@@ -271,8 +287,8 @@ func (o *object) place(addr uint64) (section string, off uint64) {
 func (o *object) initialisers() []pointer {
 	var out []pointer
 	for _, p := range o.ptrs {
-		name := o.f.Sections[p.section].Name
-		switch typ := o.f.Sections[p.section].Type; {
+		name := o.sections[p.section].Name
+		switch typ := o.sections[p.section].Type; {
 		case typ == elf.SHT_INIT_ARRAY, typ == elf.SHT_FINI_ARRAY, typ == elf.SHT_PREINIT_ARRAY,
 			strings.HasPrefix(name, ".ctors"), strings.HasPrefix(name, ".dtors"),
 			strings.HasPrefix(name, ".init_array"), strings.HasPrefix(name, ".fini_array"):

@@ -40,12 +40,17 @@ type member struct {
 // openMember reads an object and scans it for its role.
 func openMember(ctx context.Context, s *rule.Subject, strict bool) *member {
 	m := &member{s: s, unit: s.Role == rule.ISAObject}
-	t, ok, err := targetFor(s.ELF.Machine, s.Want.Baseline, strict)
+	t, ok, err := targetOf(s, strict)
 	if err != nil || !ok {
 		m.err = err
 		return m
 	}
-	if m.o, m.err = openObject(s.ELF); m.err != nil {
+	if s.MachO != nil {
+		m.o, m.err = openMachObject(s.MachO)
+	} else {
+		m.o, m.err = openObject(s.ELF)
+	}
+	if m.err != nil {
 		return m
 	}
 	if m.err = m.o.scan(ctx, &t, m.unit); m.err != nil {
@@ -73,7 +78,7 @@ func openMember(ctx context.Context, s *rule.Subject, strict bool) *member {
 // checkObject applies the object rules to one subject of a link, or to an
 // object that nobody declared.
 func checkObject(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.Finding, error) {
-	t, ok, err := targetFor(s.ELF.Machine, s.Want.Baseline, o.Strict)
+	t, ok, err := targetOf(s, o.Strict)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -165,6 +170,9 @@ func inferUnit(o *object) bool {
 }
 
 func lto(s *rule.Subject) bool {
+	if s.MachO != nil {
+		return false // its objects of bytecode are bare, and abicheck tells them by that
+	}
 	var bytecode, code bool
 	for i := range s.ELF.Sections {
 		sec := &s.ELF.Sections[i]
@@ -358,7 +366,7 @@ func (c *checker) inits(m *member, unit bool) {
 		return from(w, fn)
 	}
 	for _, p := range o.initialisers() {
-		sec := o.f.Sections[p.section].Name
+		sec := o.sections[p.section].Name
 		fn := o.at(p.target)
 		name := "code"
 		if fn >= 0 && o.fns[fn].name != "" {

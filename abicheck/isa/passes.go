@@ -4,6 +4,7 @@ import (
 	"context"
 	"debug/elf"
 	"debug/macho"
+	"encoding/binary"
 
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
 )
@@ -17,10 +18,26 @@ func Passes() []rule.Pass {
 }
 
 func runObject(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.Finding, error) {
-	if s.ELF == nil || s.ELF.Type != elf.ET_REL {
+	if !isObject(s) {
 		return nil, nil
 	}
 	return checkObject(ctx, s, o)
+}
+
+// isObject tells a relocatable file that this package can read.
+func isObject(s *rule.Subject) bool {
+	if m := s.MachO; m != nil {
+		return m.Type == macho.TypeObj && m.Order == binary.LittleEndian && machMachine(m) != elf.EM_NONE
+	}
+	return s.ELF != nil && s.ELF.Type == elf.ET_REL
+}
+
+// targetOf is the target for the machine of a subject.
+func targetOf(s *rule.Subject, strict bool) (t target, ok bool, err error) {
+	if m := s.MachO; m != nil {
+		return targetFor(machMachine(m), machBaseline(m, s.Want.Baseline), strict)
+	}
+	return targetFor(s.ELF.Machine, s.Want.Baseline, strict)
 }
 
 func runLibrary(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.Finding, error) {

@@ -115,6 +115,7 @@ func one(r io.ReaderAt, size int64) {
 		for j := range f.Segments[i].Sections {
 			if j < 16 {
 				f.Data(&f.Segments[i].Sections[j])
+				f.Relocs(&f.Segments[i].Sections[j], func(machofile.Reloc) {})
 			}
 		}
 	}
