@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gofrs/flock"
 
@@ -223,7 +222,7 @@ func (r *runner) assemble(dir string, files []packageFile, vp *variantPlan, meta
 			return err
 		}
 	}
-	published := time.Now()
+	published := r.p.cfg.Index.Now()
 	if err := replaceDir(tmp, dir); err != nil {
 		return err
 	}

@@ -55,24 +55,23 @@ func (e *indexed) same(now *indexed) bool {
 	return e.Size == now.Size && e.MTime == now.MTime && e.CTime == now.CTime && e.Inode == now.Inode
 }
 
-const (
-	// racySpan is longer than the coarsest file time in use (2 s on FAT).
-	racySpan = 3 * time.Second
-	// tickSpan is longer than the clock tick that Linux takes change times
-	// from (10 ms at most).
-	tickSpan = 50 * time.Millisecond
-)
+// racySpan is longer than the coarsest file time in use (2 s on FAT).
+const racySpan = 3 * time.Second
 
-// settled reports whether a change of the file from the moment at on shows in
-// its times. A change time with digits below the microsecond comes from the
-// kernel's clock and not from a file system that rounds; nothing sets it back.
-func (e *indexed) settled(at time.Time) bool {
-	span := racySpan
-	if e.CTime%1000 != 0 {
-		span = tickSpan
+// settled reports whether a change of the file from the moment at on, which Now
+// gave, shows in its times. Where change times are those of the clock that Now
+// reads, one tick tells; a time without digits below the microsecond may have
+// been rounded.
+func (e *indexed) settled(at time.Time, sameClock bool) bool {
+	if sameClock && e.CTime%1000 != 0 {
+		return at.UnixNano() > e.CTime
 	}
-	return at.Sub(time.Unix(0, max(e.MTime, e.CTime))) > span
+	return at.Sub(time.Unix(0, max(e.MTime, e.CTime))) > racySpan
 }
+
+// Now is the time by the clock that Linux takes change times from; it moves in
+// ticks of some milliseconds.
+func (x *Index) Now() time.Time { return x.now() }
 
 // indexHeader starts the file; the digest of the rest follows. It changes with
 // the format and with what Text finds. Each line behind it is a quoted path, a
@@ -82,7 +81,7 @@ const indexHeader = "thoxbuild index 3 "
 // OpenIndex reads an index. One that is missing, damaged or of another version
 // is an empty one; an empty path gives an index that is never saved.
 func OpenIndex(path string) *Index {
-	x := &Index{path: path, lines: map[string][]byte{}, files: map[string]*indexed{}, used: map[string]bool{}, now: time.Now}
+	x := &Index{path: path, lines: map[string][]byte{}, files: map[string]*indexed{}, used: map[string]bool{}, now: changeClock}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return x
@@ -193,13 +192,13 @@ func (x *Index) Scan(path string) (action.Digest, Scan, error) {
 }
 
 // Wrote tells the index what a file holds that this process has written. fi is
-// what the open file said of itself after the last change, published is when
-// another process could find it first: what changes it later has a later time,
+// what the open file said of itself after the last change, published is Now
+// before another process could find it: what changes it then has a later time,
 // or else the file is not remembered.
 func (x *Index) Wrote(path string, fi os.FileInfo, published time.Time, d action.Digest) {
 	e := indexedStat(fi)
 	e.Digest = d
-	if !e.settled(published) || e.Size != d.Size {
+	if e.Size != d.Size || !e.settled(published, sameClock(path)) {
 		return
 	}
 	x.mu.Lock()
@@ -248,7 +247,7 @@ func (x *Index) lookup(path string, scan bool) (*indexed, error) {
 	if old != nil && old.same(now) && (!scan || old.Scan != nil) {
 		return old, nil
 	}
-	readAt := x.now()
+	readAt := x.Now()
 	if scan {
 		err = now.scan(path)
 	} else {
@@ -257,7 +256,7 @@ func (x *Index) lookup(path string, scan bool) (*indexed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now.Digest.Size == now.Size && now.settled(readAt) {
+	if now.Digest.Size == now.Size && now.settled(readAt, sameClock(path)) {
 		x.mu.Lock()
 		x.remember(path, now)
 		x.mu.Unlock()

@@ -145,20 +145,23 @@ func TestIndexRacy(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		ctime time.Time
-		age   time.Duration
-		want  bool
+		ctime     time.Time
+		age       time.Duration
+		sameClock bool
+		want      bool
 	}{
-		{time.Unix(1700000000, 123456789), 40 * time.Millisecond, false},
-		{time.Unix(1700000000, 123456789), 60 * time.Millisecond, true},
-		{time.Unix(1700000000, 0), 2 * time.Second, false}, // whole seconds or milliseconds: rounded times
-		{time.Unix(1700000000, 120e6), 2 * time.Second, false},
-		{time.Unix(1700000000, 0), 4 * time.Second, true},
-		{time.Unix(1700000000, 123456789), -time.Hour, false},
+		{time.Unix(1700000000, 123456789), 0, true, false},
+		{time.Unix(1700000000, 123456789), time.Nanosecond, true, true}, // the clock has moved on by a tick
+		{time.Unix(1700000000, 123456789), -time.Hour, true, false},
+		{time.Unix(1700000000, 123456789), 2 * time.Second, false, false},
+		{time.Unix(1700000000, 123456789), 4 * time.Second, false, true},
+		{time.Unix(1700000000, 0), 2 * time.Second, true, false}, // whole seconds or milliseconds: rounded times
+		{time.Unix(1700000000, 120e6), 2 * time.Second, true, false},
+		{time.Unix(1700000000, 0), 4 * time.Second, true, true},
 	} {
 		e := indexed{CTime: c.ctime.UnixNano()}
-		if got := e.settled(c.ctime.Add(c.age)); got != c.want {
-			t.Errorf("changed at %v, read %v later: settled %v", c.ctime.UnixNano(), c.age, got)
+		if got := e.settled(c.ctime.Add(c.age), c.sameClock); got != c.want {
+			t.Errorf("changed at %v, read %v later, same clock %v: settled %v", c.ctime.UnixNano(), c.age, c.sameClock, got)
 		}
 	}
 }
@@ -257,7 +260,7 @@ func TestIndexWrote(t *testing.T) {
 		}
 		return got
 	}
-	if wrote(fi.ModTime(), wrong) == wrong {
+	if wrote(time.Unix(0, indexedStat(fi).CTime), wrong) == wrong {
 		t.Error("a file that was published in the tick of its last write is remembered")
 	}
 	if wrote(fi.ModTime().Add(time.Minute), action.Digest{Hash: wrong.Hash, Size: 4}) == wrong {
