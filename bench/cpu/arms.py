@@ -99,7 +99,7 @@ class Arm:
         got = [g.clone() for g in got]
         self.restore()
         return max(
-            ((g.double() - e.double()).abs() / e.double().abs().clamp(min=1)).max().item()
+            ((g.double().cpu() - e.double().cpu()).abs() / e.double().cpu().abs().clamp(min=1)).max().item()
             for g, e in zip(got, exact)
         )
 

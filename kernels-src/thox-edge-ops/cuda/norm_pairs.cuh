@@ -10,8 +10,10 @@ namespace {
 // One row per block, two neighbouring slices per warp. Nothing is compared with
 // the row's end and every address is a constant away from another, so that 40
 // registers a thread suffice: a single row is done sooner than in any other
-// shape, and of many rows more are under way at a time.
-template <typename T, bool kAdd>
+// shape, and of many rows more are under way at a time. kMany: one warp finishes
+// the row's sum for all, which costs a row more time than the others save, but
+// lets more rows through.
+template <typename T, bool kAdd, bool kMany>
 __global__ void __launch_bounds__(256, resident(256, 6)) norm_pairs_kernel(const NormParams p) {
   constexpr int N = kVec<T>, kApart = 32 * N;
   using V = Vec<T, N>;
@@ -22,7 +24,7 @@ __global__ void __launch_bounds__(256, resident(256, 6)) norm_pairs_kernel(const
   T* residual = static_cast<T*>(p.residual) + (kAdd ? row * p.residual_stride + first : 0);
   const T* weight = static_cast<const T*>(p.weight) + first;
   T* out = static_cast<T*>(p.out) + row * p.out_stride + first;
-  __shared__ float partial[16];
+  __shared__ float partial[16], shared_rstd;
   if (threadIdx.x < 16 && threadIdx.x >= blockDim.x / 16) partial[threadIdx.x] = 0.f;
 
   begin_dependent_launch();
@@ -57,7 +59,13 @@ __global__ void __launch_bounds__(256, resident(256, 6)) norm_pairs_kernel(const
   if (lane % 16 == 0) partial[2 * warp + j] = slice;
   __syncthreads();
   // The order of slice_sum; shuffles need fewer registers than its vectors.
-  const float rstd = rsqrtf(fmaf(lane_sum<16>(partial[lane % 16]), p.inverse_cols, p.eps));
+  float rstd;
+  if (!kMany || warp == 0) rstd = rsqrtf(fmaf(lane_sum<16>(partial[lane % 16]), p.inverse_cols, p.eps));
+  if constexpr (kMany) {
+    if (threadIdx.x == 0) shared_rstd = rstd;
+    __syncthreads();
+    rstd = shared_rstd;
+  }
 #pragma unroll
   for (int j = 0; j < 2; ++j) {
 #pragma unroll
@@ -80,7 +88,11 @@ bool use_pairs(const NormParams& p, int slices, const Device& device) {
 
 template <typename T, bool kAdd>
 int launch_pairs(const NormParams& p, int slices, void* stream, const Device& device) {
-  return launch(norm_pairs_kernel<T, kAdd>, dim3(unsigned(p.rows)), dim3(slices * 16), 0, stream, device, p);
+  const dim3 rows(unsigned(p.rows)), threads(slices * 16);
+  if constexpr (!kAdd) {
+    if (p.rows >= 4 * int64_t(device.sms)) return launch(norm_pairs_kernel<T, false, true>, rows, threads, 0, stream, device, p);
+  }
+  return launch(norm_pairs_kernel<T, kAdd, false>, rows, threads, 0, stream, device, p);
 }
 
 }  // namespace
