@@ -5,6 +5,7 @@ allocations, `raw` the registered operator with its output given, `graph` the ti
 node of a CUDA graph of many calls. All arms take a cos_sin_cache of q's dtype.
 """
 
+import functools
 import pathlib
 import sys
 
@@ -76,6 +77,12 @@ class Arm(cpu.Arm):
 
     def __init__(self, name, tensors, call, note=""):
         super().__init__(name, "", {k: v for k, v in tensors.items() if v is not None}, call, note)
+
+    @staticmethod
+    @functools.lru_cache(maxsize=1)
+    def _want(key):
+        config = dict(key)
+        return cpu.exact(config["op"], inputs(config))
 
 
 def ours_public(config, ops, name="ours"):
