@@ -107,6 +107,144 @@ func hostileDynamic(n int, undefined bool) []byte {
 	return b
 }
 
+// hostileTable makes a library of a page of code and one table that a loader
+// reads, found by the given tags of the dynamic section.
+func hostileTable(table []byte, at, size elf.DynTag) []byte {
+	const dynAt, codeAt, tableAt = 0x1000, 0x2000, 0x3000
+	le := binary.LittleEndian
+	b := make([]byte, tableAt, tableAt+len(table))
+	total := uint64(tableAt + len(table))
+	var head bytes.Buffer
+	binary.Write(&head, le, elf.Header64{
+		Ident: [16]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1,
+		Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 3,
+	})
+	binary.Write(&head, le, []elf.Prog64{
+		{Type: uint32(elf.PT_LOAD), Flags: 5, Off: codeAt, Vaddr: codeAt, Filesz: 0x1000, Memsz: 0x1000, Align: 0x1000},
+		{Type: uint32(elf.PT_LOAD), Flags: 6, Off: tableAt, Vaddr: tableAt, Filesz: total - tableAt, Memsz: total - tableAt, Align: 0x1000},
+		{Type: uint32(elf.PT_DYNAMIC), Flags: 4, Off: dynAt, Vaddr: dynAt, Filesz: 0x60, Memsz: 0x60},
+	})
+	copy(b, head.Bytes())
+	for i, d := range []elf.Dyn64{{Tag: int64(at), Val: tableAt}, {Tag: int64(size), Val: uint64(len(table))}} {
+		le.PutUint64(b[dynAt+16*i:], uint64(d.Tag))
+		le.PutUint64(b[dynAt+16*i+8:], d.Val)
+	}
+	for i := codeAt; i < tableAt; i++ {
+		b[i] = 0xc3
+	}
+	return append(b, table...)
+}
+
+// relocations are n relative ones, each of another place to the same code.
+func relocations(n int) []byte {
+	b := make([]byte, 24*n)
+	for i := range n {
+		binary.LittleEndian.PutUint64(b[24*i:], uint64(0x3000+8*i))
+		binary.LittleEndian.PutUint64(b[24*i+8:], uint64(elf.R_X86_64_RELATIVE))
+		binary.LittleEndian.PutUint64(b[24*i+16:], 0x2000)
+	}
+	return b
+}
+
+// packed are relative relocations of 63 places a word.
+func packed(n int) []byte {
+	b := bytes.Repeat([]byte{0xff}, n)
+	binary.LittleEndian.PutUint64(b, 0x3000)
+	return b
+}
+
+// unwinding is an .eh_frame of n ranges, one byte of code each, as small as
+// they can be.
+func unwinding(n, code int) []byte {
+	le := binary.LittleEndian
+	b := []byte{0, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 1, 1, 1, 0x03}
+	b[0] = byte(len(b) - 4)
+	for i := range n {
+		r := make([]byte, 16)
+		le.PutUint32(r, 12)
+		le.PutUint32(r[4:], uint32(len(b)+4))
+		le.PutUint32(r[8:], uint32(0x1000+i%code))
+		le.PutUint32(r[12:], 1)
+		b = append(b, r...)
+	}
+	return b
+}
+
+// hostileFrames makes a library with such an .eh_frame, each range of other
+// code where code is as large.
+func hostileFrames(n, code int) []byte {
+	const at = 0x1000
+	le := binary.LittleEndian
+	frames := unwinding(n, code)
+	text := repeat([]byte{0xc3}, code)
+	strs := []byte("\x00.text\x00.eh_frame\x00.strtab\x00")
+	frameAt := uint64(at + len(text))
+	strAt := frameAt + uint64(len(frames))
+	var b bytes.Buffer
+	binary.Write(&b, le, elf.Header64{
+		Ident: [16]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1,
+		Phoff: 64, Shoff: strAt + uint64(len(strs)), Ehsize: 64, Phentsize: 56, Phnum: 1, Shentsize: 64, Shnum: 4, Shstrndx: 3,
+	})
+	binary.Write(&b, le, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: 5, Off: at, Vaddr: at, Filesz: uint64(len(text)), Memsz: uint64(len(text)), Align: at})
+	b.Write(make([]byte, at-b.Len()))
+	b.Write(text)
+	b.Write(frames)
+	b.Write(strs)
+	binary.Write(&b, le, []elf.Section64{
+		{},
+		{Name: 1, Type: uint32(elf.SHT_PROGBITS), Flags: uint64(elf.SHF_ALLOC | elf.SHF_EXECINSTR), Addr: at, Off: at, Size: uint64(len(text))},
+		{Name: 7, Type: uint32(elf.SHT_PROGBITS), Flags: uint64(elf.SHF_ALLOC), Addr: frameAt, Off: frameAt, Size: uint64(len(frames))},
+		{Name: 17, Type: uint32(elf.SHT_STRTAB), Off: strAt, Size: uint64(len(strs))},
+	})
+	return b.Bytes()
+}
+
+// asObject makes an object of what hostile makes.
+func asObject(b []byte) []byte {
+	binary.LittleEndian.PutUint16(b[16:], uint16(elf.ET_REL))
+	return b
+}
+
+// hostileMach makes a Mach-O dylib or object of n symbols of one name.
+func hostileMach(n int, typ uint32) []byte {
+	le := binary.LittleEndian
+	const symAt = 0x1000
+	b := make([]byte, symAt+16*n+16)
+	for i, v := range []uint32{0xfeedfacf, 0x01000007, 3, typ, 2, 152 + 24, 0} {
+		le.PutUint32(b[4*i:], v)
+	}
+	c := b[32:]
+	le.PutUint32(c, 0x19) // LC_SEGMENT_64 with one section of code
+	le.PutUint32(c[4:], 152)
+	le.PutUint64(c[32:], symAt)
+	le.PutUint64(c[48:], symAt)
+	le.PutUint32(c[60:], 7)
+	le.PutUint32(c[64:], 1)
+	copy(c[72:], "__text")
+	copy(c[88:], "__TEXT")
+	le.PutUint64(c[72+40:], 0x800)
+	le.PutUint32(c[72+48:], 0x800)
+	le.PutUint32(c[72+64:], 0x80000400)
+	c = b[32+152:]
+	le.PutUint32(c, 2) // LC_SYMTAB
+	le.PutUint32(c[4:], 24)
+	le.PutUint32(c[8:], symAt)
+	le.PutUint32(c[12:], uint32(n))
+	le.PutUint32(c[16:], uint32(symAt+16*n))
+	le.PutUint32(c[20:], 16)
+	copy(b[symAt+16*n:], "\x00_ab")
+	for i := range n {
+		s := b[symAt+16*i:]
+		le.PutUint32(s, 1)
+		s[4] = 1 // undefined
+		if i%2 == 0 {
+			s[4], s[5] = 0xf, 1
+			le.PutUint64(s[8:], uint64(i%0x800))
+		}
+	}
+	return b
+}
+
 func repeat(unit []byte, n int) []byte { return bytes.Repeat(unit, n/len(unit)) }
 
 // TestMemory holds that a check of a file that is hostile, cut or large ends
@@ -137,6 +275,19 @@ func TestMemory(t *testing.T) {
 		{"dynamic, as many as are read", hostileDynamic(68_000, false)},
 		{"dynamic, undefined", hostileDynamic(68_000, true)},
 		{"dynamic, too many", hostileDynamic(3<<20, false)},
+		{"relocations", hostileTable(relocations(1<<20), elf.DT_RELA, elf.DT_RELASZ)},
+		{"relocations of a large file", hostileTable(relocations(8<<20), elf.DT_RELA, elf.DT_RELASZ)},
+		{"relocations, as many as are read", hostileTable(relocations(370_000), elf.DT_RELA, elf.DT_RELASZ)},
+		{"packed relocations", hostileTable(packed(8<<20), 36, 35)},
+		{"unwinding", hostileFrames(1<<20, 4096)},
+		{"unwinding of much code", hostileFrames(4<<20, 4<<20)},
+		{"unwinding, as much as is read", hostileFrames(180_000, 180_000)},
+		{"object of as many symbols as are read", asObject(hostile(repeat([]byte{0xc3}, 1<<18), 125_000))},
+		{"dylib of as many symbols as are read", hostileMach(105_000, 6)},
+		{"Mach-O object of as many symbols as are read", hostileMach(105_000, 1)},
+		{"object of symbols", asObject(hostile(repeat([]byte{0xc3}, 1<<20), 1<<20))},
+		{"dylib of symbols", hostileMach(2<<20, 6)},
+		{"Mach-O object of symbols", hostileMach(2<<20, 1)},
 		{"cut", hostile(make([]byte, large), 0)[:large/2]},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -127,6 +127,10 @@ const (
 	symbolRoom = 64 << 20
 )
 
+// Room is how many things a check may keep that take each bytes of memory, for
+// one kind of them to stay within the file's size and 64 MB.
+func (f *File) Room(each int) uint64 { return uint64(f.size+symbolRoom) / uint64(each) }
+
 // readDynSymbols finds the dynamic symbols as a loader does. The table has no
 // length of its own: it is the larger of what the hash tables reach and what
 // the section header of the same address says, so that neither can hide one.
@@ -150,7 +154,7 @@ func (f *File) readDynSymbols() ([]Symbol, error) {
 	if n > uint64(room)/f.symSize() {
 		return nil, formatErr(off, "%d dynamic symbols reach past their segment", n)
 	}
-	if room := uint64(f.size+symbolRoom) / perSymbol; n > room {
+	if room := f.Room(perSymbol); n > room {
 		return nil, formatErr(off, "%d dynamic symbols: a file of %d bytes is read with %d at most", n, f.size, room)
 	}
 	data := make([]byte, n*f.symSize())

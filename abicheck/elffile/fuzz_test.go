@@ -29,8 +29,8 @@ func all(f *elffile.File) (size int) {
 	f.Needs()
 	f.Notes()
 	f.Groups()
-	f.DynRelocs()
-	f.Relr(1000)
+	f.DynRelocs(func(elffile.Reloc) {})
+	f.Relr()
 	if s, err := f.DynSymbols(); err == nil {
 		size += len(s)
 	}

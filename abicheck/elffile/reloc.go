@@ -1,6 +1,9 @@
 package elffile
 
-import "debug/elf"
+import (
+	"debug/elf"
+	"io"
+)
 
 // Reloc is one relocation record.
 type Reloc struct {
@@ -26,15 +29,18 @@ func (f *File) Relocs(s *Section) ([]Reloc, error) {
 	return f.decodeRelocs(b, s.Type == elf.SHT_RELA), nil
 }
 
-// DynRelocs reads DT_RELA, DT_REL and DT_JMPREL: what a loader applies, but
-// for the packed relative ones, which Relr gives.
-func (f *File) DynRelocs() ([]Reloc, error) {
+// perReloc is what a relocation may take of a check's memory, in bytes.
+const perReloc = 200
+
+// DynRelocs calls do for each relocation of DT_RELA, DT_REL and DT_JMPREL:
+// what a loader applies, but for the packed relative ones, which Relr gives.
+func (f *File) DynRelocs(do func(Reloc)) error {
 	d, err := f.Dynamic()
 	if d == nil || err != nil {
-		return nil, err
+		return err
 	}
 	pltKind, _ := d.Value(elf.DT_PLTREL)
-	var all []Reloc
+	left := f.Room(perReloc)
 	for _, t := range []struct {
 		at, size elf.DynTag
 		addend   bool
@@ -43,13 +49,28 @@ func (f *File) DynRelocs() ([]Reloc, error) {
 		{elf.DT_REL, elf.DT_RELSZ, false},
 		{elf.DT_JMPREL, elf.DT_PLTRELSZ, elf.DynTag(pltKind) == elf.DT_RELA},
 	} {
-		b, err := f.dynTable(d, t.at, t.size)
+		r, err := f.dynReader(d, t.at, t.size)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, f.decodeRelocs(b, t.addend)...)
+		size := f.relocSize(t.addend)
+		n := uint64(r.Size()) / uint64(size)
+		if n > left {
+			return formatErr(0, "%v: %d relocations: a file of %d bytes is read with %d at most", t.at, n, f.size, f.Room(perReloc))
+		}
+		left -= n
+		for b := make([]byte, min(r.Size(), int64(size)<<12)); n > 0; {
+			b = b[:min(uint64(len(b)), n*uint64(size))]
+			if _, err := io.ReadFull(r, b); err != nil {
+				return err
+			}
+			for at := 0; at+size <= len(b); at += size {
+				do(f.decodeReloc(b[at:], t.addend))
+				n--
+			}
+		}
 	}
-	return all, nil
+	return nil
 }
 
 // Tags of packed relative relocations, which debug/elf does not name.
@@ -58,9 +79,9 @@ const (
 	DTRelr     elf.DynTag = 36
 )
 
-// Relr reads the addresses that packed relative relocations patch. limit
-// bounds how many are returned: one 8-byte word may stand for 63 of them.
-func (f *File) Relr(limit int) ([]uint64, error) {
+// Relr reads the addresses that packed relative relocations patch: one word
+// may stand for 63 of them.
+func (f *File) Relr() ([]uint64, error) {
 	d, err := f.Dynamic()
 	if d == nil || err != nil {
 		return nil, err
@@ -75,14 +96,18 @@ func (f *File) Relr(limit int) ([]uint64, error) {
 	}
 	var out []uint64
 	var next uint64
-	for c := f.cursor(b); len(c.b) >= int(word) && len(out) < limit; {
+	limit := int(f.Room(perReloc))
+	for c := f.cursor(b); len(c.b) >= int(word); {
+		if len(out) > limit {
+			return nil, formatErr(0, "packed relocations: a file of %d bytes is read with %d at most", f.size, limit)
+		}
 		v := c.addr()
 		if v&1 == 0 {
 			out = append(out, v)
 			next = v + word
 			continue
 		}
-		for i := uint64(0); i < word*8-1 && len(out) < limit; i++ {
+		for i := uint64(0); i < word*8-1; i++ {
 			if v>>(i+1)&1 != 0 {
 				out = append(out, next+i*word)
 			}
@@ -92,21 +117,31 @@ func (f *File) Relr(limit int) ([]uint64, error) {
 	return out, nil
 }
 
-func (f *File) dynTable(d *Dynamic, at, size elf.DynTag) ([]byte, error) {
+// dynReader reads a table of the dynamic section, an empty one if there is none.
+func (f *File) dynReader(d *Dynamic, at, size elf.DynTag) (*io.SectionReader, error) {
 	addr, ok := d.Value(at)
 	n, _ := d.Value(size)
 	if !ok || n == 0 {
-		return nil, nil
+		return io.NewSectionReader(f.r, 0, 0), nil
 	}
 	off, room, ok := f.Offset(addr)
 	if !ok || n > uint64(room) {
 		return nil, formatErr(0, "%v: %d bytes at address 0x%x are not in the file", at, n, addr)
 	}
-	b := make([]byte, n)
-	return b, f.readAt(b, off)
+	return io.NewSectionReader(f.r, off, int64(n)), nil
 }
 
-func (f *File) decodeRelocs(b []byte, addend bool) []Reloc {
+func (f *File) dynTable(d *Dynamic, at, size elf.DynTag) ([]byte, error) {
+	r, err := f.dynReader(d, at, size)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, r.Size())
+	_, err = io.ReadFull(r, b)
+	return b, err
+}
+
+func (f *File) relocSize(addend bool) int {
 	size := 16
 	if !f.Is64() {
 		size = 8
@@ -114,24 +149,33 @@ func (f *File) decodeRelocs(b []byte, addend bool) []Reloc {
 	if addend {
 		size += size / 2
 	}
+	return size
+}
+
+func (f *File) decodeRelocs(b []byte, addend bool) []Reloc {
+	size := f.relocSize(addend)
 	rels := make([]Reloc, len(b)/size)
 	for i := range rels {
-		c := f.cursor(b[i*size:])
-		r := &rels[i]
-		r.Offset = c.addr()
-		info := c.addr()
-		if f.Is64() {
-			r.Symbol, r.Type = uint32(info>>32), uint32(info)
-		} else {
-			r.Symbol, r.Type = uint32(info>>8), uint32(info)&0xff
-		}
-		if addend {
-			if f.Is64() {
-				r.Addend = int64(c.u64())
-			} else {
-				r.Addend = int64(int32(c.u32()))
-			}
-		}
+		rels[i] = f.decodeReloc(b[i*size:], addend)
 	}
 	return rels
+}
+
+func (f *File) decodeReloc(b []byte, addend bool) (r Reloc) {
+	c := f.cursor(b)
+	r.Offset = c.addr()
+	info := c.addr()
+	if f.Is64() {
+		r.Symbol, r.Type = uint32(info>>32), uint32(info)
+	} else {
+		r.Symbol, r.Type = uint32(info>>8), uint32(info)&0xff
+	}
+	if addend {
+		if f.Is64() {
+			r.Addend = int64(c.u64())
+		} else {
+			r.Addend = int64(int32(c.u32()))
+		}
+	}
+	return r
 }

@@ -62,6 +62,11 @@ func (f *File) readSymtab() ([]Symbol, error) {
 	if tab == nil {
 		return nil, nil
 	}
+	// With what the rules make of it, as for dynamic symbols.
+	const each = 550
+	if n := tab.Size / f.symSize(); n > f.Room(each) {
+		return nil, formatErr(int64(tab.Offset), "%d symbols: a file of %d bytes is read with %d at most", n, f.size, f.Room(each))
+	}
 	data, err := f.Data(tab)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package isa
 import (
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 
 	"github.com/thox-ai/thoxbuild/abicheck/elffile"
 )
@@ -21,7 +22,13 @@ func frames(f *elffile.File) ([]span, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseFrames(b, s.Addr), nil
+	const each = 380 // bytes that a range and its function need
+	most := int(f.Room(each))
+	out := parseFrames(b, s.Addr, most)
+	if len(out) > most {
+		return nil, fmt.Errorf(".eh_frame: a file of %d bytes is read with %d ranges at most", f.Size(), most)
+	}
+	return out, nil
 }
 
 // Pointer encodings of DWARF exception tables that compilers use for ranges.
@@ -30,11 +37,12 @@ const (
 	ehPCRel = 0x10
 )
 
-// parseFrames walks the records of an .eh_frame section at addr.
-func parseFrames(b []byte, addr uint64) []span {
+// parseFrames walks the records of an .eh_frame section at addr, and stops
+// behind most ranges.
+func parseFrames(b []byte, addr uint64, most int) []span {
 	var out []span
 	enc := map[int]byte{} // CIE offset -> encoding of pc_begin
-	for at := 0; at+8 <= len(b); {
+	for at := 0; at+8 <= len(b) && len(out) <= most; {
 		n := uint64(binary.LittleEndian.Uint32(b[at:]))
 		body := at + 4
 		if n == 0 {

@@ -17,7 +17,7 @@ type library struct {
 	dyn      []elffile.Symbol // what is exported or imported
 	load     []root           // what the loader runs
 	exported []root           // what other files can call
-	taken    []root           // functions whose address lies in data
+	taken    []taken          // functions whose address lies in data
 	free     []func()
 	unlisted bool // a Mach-O file without a list of its functions
 }
@@ -30,6 +30,9 @@ type root struct {
 	place uint64 // the data that holds the address, when both are empty
 	ifunc bool   // a resolver
 }
+
+// taken is the address of a function, and the data that holds it.
+type taken struct{ addr, place uint64 }
 
 // text says how control gets here. It is made when it is needed: a large
 // library has hundreds of thousands of roots.
@@ -54,9 +57,6 @@ func (l *library) close() {
 	l.free, l.text = nil, nil
 }
 
-// maxRelr bounds how many packed relocations are read.
-const maxRelr = 1 << 26
-
 // openLibrary reads the code and the entry points of a linked file.
 func openLibrary(f *elffile.File) (*library, error) {
 	l := &library{f: f}
@@ -74,11 +74,8 @@ func openLibrary(f *elffile.File) (*library, error) {
 	}
 	var syms []elffile.Symbol
 	var err error
-	if manySymbols(f) {
-		// Reading them would need several times the file's size. A stripped
-		// file is judged as well.
-	} else if syms, err = f.Symbols(); err != nil {
-		syms = nil // nothing that runs needs .symtab
+	if syms, err = f.Symbols(); err != nil {
+		syms = nil // nothing that runs needs .symtab: a stripped file is judged as well
 	}
 	if l.dyn, err = f.DynSymbols(); err != nil {
 		return nil, err
@@ -109,18 +106,6 @@ func openLibrary(f *elffile.File) (*library, error) {
 	}
 	done = true
 	return l, nil
-}
-
-// manySymbols reports whether .symtab has more symbols than the memory of a
-// check has room for: the file's size and 64 MB.
-func manySymbols(f *elffile.File) bool {
-	const each = 400 // bytes that a symbol and its function need
-	for i := range f.Sections {
-		if s := &f.Sections[i]; s.Type == elf.SHT_SYMTAB && s.Size/24 > uint64(f.Size()+64<<20)/each {
-			return true
-		}
-	}
-	return false
 }
 
 // segments reads what is executable: sections where the file has headers,
@@ -273,12 +258,8 @@ func (l *library) pointers() error {
 	if err != nil {
 		return err
 	}
-	rel, err := l.f.DynRelocs()
-	if err != nil {
-		return err
-	}
 	arch := l.machine == machineX86
-	for _, r := range rel {
+	err = l.f.DynRelocs(func(r elffile.Reloc) {
 		var s *elffile.Symbol
 		if int(r.Symbol) < len(l.dyn) && r.Symbol != 0 {
 			s = &l.dyn[r.Symbol]
@@ -287,7 +268,7 @@ func (l *library) pointers() error {
 		case arch && (t == uint32(elf.R_X86_64_GLOB_DAT) || t == uint32(elf.R_X86_64_JMP_SLOT) || t == uint32(elf.R_X86_64_64)),
 			!arch && (t == uint32(elf.R_AARCH64_GLOB_DAT) || t == uint32(elf.R_AARCH64_JUMP_SLOT) || t == uint32(elf.R_AARCH64_ABS64)):
 			if s == nil {
-				continue
+				return
 			}
 			if s.Undefined() {
 				l.slots.set(r.Offset, slot{name: s.Name})
@@ -299,8 +280,11 @@ func (l *library) pointers() error {
 		case arch && t == uint32(elf.R_X86_64_IRELATIVE), !arch && t == uint32(elf.R_AARCH64_IRELATIVE):
 			l.load = append(l.load, root{addr: uint64(r.Addend), why: "IFUNC resolver", ifunc: true})
 		}
+	})
+	if err != nil {
+		return err
 	}
-	relr, err := l.f.Relr(maxRelr)
+	relr, err := l.f.Relr()
 	if err != nil {
 		return err
 	}
@@ -369,7 +353,7 @@ func (l *library) point(place, to uint64) {
 		return
 	}
 	if i := l.at(to); i >= 0 && l.fns[i].addr == to {
-		l.taken = append(l.taken, root{addr: to, place: place})
+		l.taken = append(l.taken, taken{to, place})
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/thox-ai/thoxbuild/abicheck/elffile"
 	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
 )
@@ -106,10 +105,7 @@ func (c *checker) missing(names []string) {
 
 // dataNamed finds data by its symbol.
 func (l *library) dataNamed(name string) (dataSym, bool) {
-	var syms []elffile.Symbol
-	if !manySymbols(l.f) {
-		syms, _ = l.f.Symbols()
-	}
+	syms, _ := l.f.Symbols()
 	for _, s := range append(syms, l.dyn...) {
 		if s.Name == name && s.Type == elf.STT_OBJECT && !s.Undefined() {
 			return dataSym{name, s.Value, max(s.Size, 4)}, true
@@ -187,8 +183,14 @@ func (c *checker) calls(ctx context.Context, l *library, w *walker, own bool, fo
 		base bool
 	}
 	var all []reached
-	for k, roots := range [][]root{l.exported, l.taken} {
-		for i, r := range roots {
+	for k, n := range []int{len(l.exported), len(l.taken)} {
+		for i := range n {
+			var r root
+			if k == 0 {
+				r = l.exported[i]
+			} else {
+				r = root{addr: l.taken[i].addr, place: l.taken[i].place}
+			}
 			if i%64 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}

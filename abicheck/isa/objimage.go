@@ -243,7 +243,7 @@ func (o *object) discover() {
 	for i := range o.text {
 		segOf[o.text[i].index] = i
 	}
-	var starts []function
+	starts := make([]function, 0, len(o.syms))
 	for i := range o.syms {
 		s := &o.syms[i]
 		seg, ok := segOf[s.SectionIndex()]

@@ -11,8 +11,8 @@ const (
 	ptrArm64eUserland24 = 12
 )
 
-// maxPointers is several times what the largest libraries have.
-const maxPointers = 1 << 21
+// perPointer is what a pointer may take of a check's memory, in bytes.
+const perPointer = 160
 
 // chainedPointers walks the chains of LC_DYLD_CHAINED_FIXUPS: in each page of a
 // segment, a word holds the distance to the next one besides its own meaning.
@@ -71,8 +71,8 @@ func (f *File) chainedPointers() ([]Pointer, error) {
 		for j := range pages {
 			if start := f.Order.Uint16(p[22+2*j:]); start < 0x8000 { // 0xffff: none
 				out = c.walk(uint64(j)*page+uint64(start), out)
-				if len(out) > maxPointers {
-					return nil, formatErr(off, "more than %d pointers", maxPointers)
+				if most := f.room(perPointer); uint64(len(out)) > most {
+					return nil, formatErr(off, "more than %d pointers in a file of %d bytes", most, f.size)
 				}
 			}
 		}
@@ -123,7 +123,7 @@ func (c *chain) load() (err error) {
 
 // walk follows the chain from an offset in the segment.
 func (c *chain) walk(at uint64, out []Pointer) []Pointer {
-	for at+8 <= uint64(len(c.data)) && len(out) <= maxPointers {
+	for at+8 <= uint64(len(c.data)) && uint64(len(out)) <= c.f.room(perPointer) {
 		w := c.f.Order.Uint64(c.data[at:])
 		p, step := c.decode(w)
 		if p.Name != "" || p.To != 0 {

@@ -60,9 +60,26 @@ type symbols struct {
 	place []int32
 }
 
+// A check may take the file's size and 64 MB of memory; a symbol needs
+// perSymbol bytes of that, with what the rules make of it.
+const (
+	perSymbol = 640
+	spare     = 64 << 20
+)
+
+// room is how many things of one kind may be kept that take each bytes.
+func (f *File) room(each int) uint64 { return uint64(f.size+spare) / uint64(each) }
+
 func (f *File) readSymbols() (symbols, error) {
 	if f.symtab.Size == 0 {
 		return symbols{}, nil
+	}
+	entry := 12
+	if f.wide {
+		entry = 16
+	}
+	if n := f.symtab.Size / uint64(entry); n > f.room(perSymbol) {
+		return symbols{}, formatErr(int64(f.symtab.Off), "%d symbols: a file of %d bytes is read with %d at most", n, f.size, f.room(perSymbol))
 	}
 	data, err := f.span(f.symtab, "symbol table")
 	if err != nil {
@@ -73,10 +90,6 @@ func (f *File) readSymbols() (symbols, error) {
 		return symbols{}, err
 	}
 	strs := string(sb)
-	entry := 12
-	if f.wide {
-		entry = 16
-	}
 	syms := make([]Symbol, 0, len(data)/entry)
 	var place []int32
 	for i := 0; i+entry <= len(data); i += entry {
