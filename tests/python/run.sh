@@ -29,12 +29,15 @@ venv=$PWD/.venvs/torch${torch//./}
 hub=
 cleanup() {
   [ -z "$hub" ] || { kill "$hub" && wait "$hub"; } 2>/dev/null || true
+  rm -rf "$WORK"
   ! $discard || rm -rf "$venv"
 }
+# A folder of this run alone: two of them at once, in one checkout or in several
+# that share .cache, would take each other's Hub and kernels.
+mkdir -p .cache
+WORK=$(mktemp -d "$PWD/.cache/suite-XXXXXX")
 trap cleanup EXIT
 python=$(tests/python/venv.sh "$torch")
-WORK=$PWD/.cache/suite
-mkdir -p "$WORK"
 
 # publish VARIANT REPO: builds, publishes, and says what conftest.py loads.
 publish() {
@@ -77,7 +80,6 @@ fi
 
 PATH=$PWD/bin:$PATH
 export HF_HOME=$WORK/hf HF_TOKEN=
-rm -rf "$WORK/hub" "$WORK/url"
 thoxbuild hub serve --dir "$WORK/hub" --addr 127.0.0.1:0 >"$WORK/url" 2>"$WORK/hub.log" &
 hub=$!
 for _ in $(seq 100); do [ -s "$WORK/url" ] && break; kill -0 $hub 2>/dev/null || break; sleep 0.05; done

@@ -8,6 +8,8 @@ import sys
 import pytest
 import torch
 
+from unit_probe import build
+
 HERE = pathlib.Path(__file__).parent
 
 
@@ -39,6 +41,9 @@ def units(ops, tmp_path_factory):
         done = run(["unit_probe.py"], str(file), isa=isa, threads=threads)
         assert done.returncode == 0, done.stderr
         found[key] = torch.load(file)
+    # One that is built again from other sources in between may round otherwise.
+    builds = {probe["build"] for probe in found.values()} | {build(ops)}
+    assert len(builds) == 1, f"the kernel under test was replaced while it was tested: {sorted(builds)}"
     return found
 
 
