@@ -330,7 +330,10 @@ func (c *checker) cover(l *library, strict bool) {
 			insns += f.insns
 		}
 	}
-	if total == 0 || outside*100 < total && first == nil {
+	// What a compiler's start-up files add has neither symbols after strip nor
+	// unwind ranges, and is more than that of a small library.
+	const startup = 512
+	if total == 0 || (outside*100 < total || outside < startup) && first == nil {
 		return
 	}
 	sev := rule.Note

@@ -39,6 +39,15 @@ __attribute__((tls_model("initial-exec"))) HIDDEN __thread int counter;
 HIDDEN int count(void) { return ++counter; }
 #endif
 
+#ifdef LOADER
+HIDDEN const char loader[] __attribute__((section(".interp"), used)) = "/lib64/ld-linux-x86-64.so.2";
+#endif
+
+#ifdef TEXT_RELOCATION
+/* An address in the code, which the loader has to fill in. */
+__asm__(".text\n.hidden here\n.globl here\nhere: .quad here");
+#endif
+
 PUBLIC void *PyInit__k(void) {
 	static char def[256];
 	return PyModule_Create2(def, 1013);

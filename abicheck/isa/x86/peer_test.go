@@ -135,7 +135,7 @@ func TestIcedRandom(t *testing.T) {
 	var same, onlyMine, bad int
 	const slots = 1 << 16
 	buf := make([]byte, 16*slots)
-	for range 4_000_000 / slots {
+	for range 4_000_000/slots + 1 {
 		for i := 0; i < len(buf); i += 16 {
 			s := buf[i : i+16]
 			for j := range s {
