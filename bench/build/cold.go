@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 )
 
 // peerScript builds the same sources with torch.utils.cpp_extension. It has no
@@ -18,6 +19,10 @@ var peerScript []byte
 
 // cold starts with nothing: no store, no environment. Both fetch what they
 // need from the package index and end with the library of one CPU variant.
+//
+// Nothing is removed before all pairs have run (8 GB each), and each contender
+// starts with a quiet disk: ext4 makes files slowly for minutes after as many
+// were deleted, and a sync waits for what others have written.
 func cold(ctx context.Context, tmp string) error {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	variant := "torch213-cxx11-cpu-" + arch + "-linux"
@@ -28,6 +33,7 @@ func cold(ctx context.Context, tmp string) error {
 	var ours, theirs []sample
 	for i := range *pairs {
 		at := filepath.Join(tmp, fmt.Sprint(i))
+		syscall.Sync()
 		s, sum, err := build(ctx, filepath.Join(at, "store"), filepath.Join(at, "out"), globs(variant)...)
 		if err != nil {
 			return err
@@ -36,6 +42,7 @@ func cold(ctx context.Context, tmp string) error {
 			return fmt.Errorf("%d actions came from a cache that was to be empty", sum.ActionsCached)
 		}
 		ours = append(ours, s)
+		syscall.Sync()
 		venv := filepath.Join(at, "venv")
 		total := sample{}
 		for _, args := range [][]string{
@@ -52,9 +59,6 @@ func cold(ctx context.Context, tmp string) error {
 		}
 		theirs = append(theirs, total)
 		fmt.Fprintf(os.Stderr, "pair %d: %.1f s, peer %.1f s\n", i+1, s.wall.Seconds(), total.wall.Seconds())
-		if err := os.RemoveAll(at); err != nil {
-			return err
-		}
 	}
 	fmt.Printf("cold build of %s, everything fetched\n", variant)
 	compare("thoxbuild build", "pip install "+*torch+" + cpp_extension", ours, theirs)
