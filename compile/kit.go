@@ -18,6 +18,9 @@ func FromKit(k *toolchain.Kit, torch manifests.Version) *Toolset {
 			Ready: k.Linkable,
 		},
 	}
+	if e := k.EarlyLink(); e != nil {
+		ts.Link.Early = &EarlyLink{e.From, e.To, e.Ready, toolchain.LinkedWhole}
+	}
 	if len(k.TorchIncludes) > 0 {
 		ts.TorchStandard = toolchain.TorchStandard(torch)
 		ts.Torch.Fingerprints = map[string]string{"torch": k.TorchCXX.Fingerprint}

@@ -70,6 +70,7 @@ func (p *Plan) linkVariant(vp *variantPlan, ts *Toolset, us []*unit, objects []*
 		platform: platformOf(vp.variant, ts.Link.Tool),
 		inputs:   inputs,
 		ready:    ts.Link.Ready,
+		early:    ts.Link.Early,
 	}, vp.name)
 	if err != nil {
 		return err

@@ -42,7 +42,9 @@ type Action struct {
 	inputs   []input
 	// inProcess runs the action here instead of handing it to an executor.
 	inProcess func(ctx context.Context, s *stepEnv) (*action.Result, error)
-	// ready, when set, returns when the action can run.
+	// early is tried first, then ready completes what the action names; both
+	// may be nil.
+	early *EarlyLink
 	ready func(ctx context.Context) error
 	// missing are includes that no declared file answers, for the hint of a
 	// failed compile.

@@ -152,6 +152,53 @@ func TestLinkWaitsForItsLibraries(t *testing.T) {
 	}
 }
 
+// A library linked early is taken where it is the whole one, under the key of
+// the whole link; where it is not, or cannot be linked so, the link is done as
+// it stands.
+func TestEarlyLink(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		whole bool
+		to    string
+		err   error
+		early bool // the early library is the result
+	}{
+		{"the same", true, "-learly", nil, true},
+		{"another", false, "-learly", nil, false},
+		{"fails", true, "fake:fail", nil, false},
+		{"cannot tell", true, "-learly", errors.New("no ELF"), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, t.TempDir())
+			waited, asked := 0, 0
+			b.tools = func(v matrix.Variant) (*Toolset, error) {
+				ts, err := fakeTools(v)
+				ts.Link.Ready = func(context.Context) error { asked++; return nil }
+				ts.Link.Early = &EarlyLink{"-ltorch", c.to, func(context.Context) error { waited++; return nil },
+					func(string) (bool, error) { return c.whole, c.err }}
+				return ts, err
+			}
+			res := b.mustRun(cpu213)
+			libs, _ := filepath.Glob(filepath.Join(res.Variants[0].Dir, "*.so"))
+			if len(libs) != 1 {
+				t.Fatalf("%d libraries", len(libs))
+			}
+			text, err := os.ReadFile(libs[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if early := strings.Contains(string(text), "-learly"); early != c.early || waited != 1 || (asked == 0) != c.early {
+				t.Errorf("early %v, waited %d times, asked for the whole %d times", early, waited, asked)
+			}
+			// Whoever has everything finds the same link in the cache.
+			b.tools = fakeTools
+			if res := b.mustRun(cpu213); res.Counts.Ran != 0 {
+				t.Errorf("%d actions ran again", res.Counts.Ran)
+			}
+		})
+	}
+}
+
 // A binding that uses the extension's name in a way of its own is compiled
 // under the real name, and again whenever the name changes.
 func TestFreeNameIsCompiledIn(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -153,11 +154,6 @@ func (r *runner) step(ctx context.Context, a *Action) (*action.Result, error) {
 // execute runs an action here or with the executor. A result with a non-zero
 // exit code comes with errFailed.
 func (r *runner) execute(ctx context.Context, a *Action, spec *action.Spec, enc *action.Encoded) (*action.Result, error) {
-	if a.ready != nil {
-		if err := a.ready(ctx); err != nil {
-			return nil, err
-		}
-	}
 	started := func() { r.event(Event{Type: EventStarted, Action: a}) }
 	if a.inProcess != nil {
 		started()
@@ -168,14 +164,60 @@ func (r *runner) execute(ctx context.Context, a *Action, spec *action.Spec, enc 
 		}
 		return res, err
 	}
-	res, err := r.o.Executor.Run(ctx, &action.Request{
+	req := &action.Request{
 		Spec: spec, Encoded: enc, Timeout: r.o.Timeout, Started: started,
 		Open: r.open, Path: r.o.Cache.Path,
-	}, r.o.Cache)
+	}
+	if a.early != nil {
+		if res, err := r.linkEarly(ctx, a.early, req); res != nil || err != nil {
+			return res, err
+		}
+	}
+	if a.ready != nil {
+		if err := a.ready(ctx); err != nil {
+			return nil, err
+		}
+	}
+	res, err := r.o.Executor.Run(ctx, req, r.o.Cache)
 	if err == nil && res.ExitCode != 0 {
 		err = errFailed
 	}
 	return res, err
+}
+
+// linkEarly links without what is not made yet, and returns nil where that
+// makes another library or none: then the link is to be done as it stands.
+func (r *runner) linkEarly(ctx context.Context, early *EarlyLink, whole *action.Request) (*action.Result, error) {
+	if err := early.Ready(ctx); err != nil {
+		return nil, err
+	}
+	spec := *whole.Spec
+	spec.Args = slices.Clone(spec.Args)
+	for i, arg := range spec.Args {
+		spec.Args[i] = strings.ReplaceAll(arg, early.From, early.To)
+	}
+	enc, err := spec.Encode()
+	if err != nil {
+		return nil, err
+	}
+	req := *whole
+	req.Spec, req.Encoded = &spec, enc
+	res, err := r.o.Executor.Run(ctx, &req, r.o.Cache)
+	if err != nil || res.ExitCode != 0 {
+		return nil, ctx.Err()
+	}
+	out, ok := res.Output(libraryOut)
+	if !ok {
+		return nil, nil
+	}
+	file, ok := r.o.Cache.Path(out.Digest)
+	if !ok {
+		return nil, nil
+	}
+	if same, err := early.Whole(file); err != nil || !same {
+		return nil, nil
+	}
+	return res, nil
 }
 
 // errFailed is a command that ran to its end and failed.

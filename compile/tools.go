@@ -96,9 +96,20 @@ type Linker struct {
 	Tool
 	// After follows the objects: libraries and what else the order matters for.
 	After []string
-	// Ready, when set, returns when what After names can be read; the compilers
-	// run before. A link that is cached does not wait.
+	// Ready, when set, makes what After names and is not there yet. A link that
+	// is cached does not ask.
 	Ready func(context.Context) error
+	// Early, when set, is tried before that.
+	Early *EarlyLink
+}
+
+// EarlyLink is how a library can be linked before everything that its command
+// names is there: with To for From in every argument, after Ready. Whole
+// reports whether a library made so is the one that the command itself makes.
+type EarlyLink struct {
+	From, To string
+	Ready    func(context.Context) error
+	Whole    func(library string) (bool, error)
 }
 
 // with returns the tool with more header folders.

@@ -1,6 +1,8 @@
 package tests
 
 import (
+	"bytes"
+	"debug/elf"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -26,18 +28,85 @@ func init() {
 	smallKernel["build.toml"] = strings.ReplaceAll(smallKernel["build.toml"], "[kernel.big]", "[kernel.small]")
 }
 
-// ownTools leaves in the store what was fetched and the stubs that a link
-// reads, which take zig half a minute. What else is made on this machine is
-// made again.
+// ownTools leaves in the store what was fetched. What is made on this machine
+// is made again.
 func (b *realBuild) ownTools() {
 	b.t.Helper()
 	for _, entry := range b.tools("*") {
 		name := filepath.Base(entry)
-		if strings.HasPrefix(name, "zig-0") || strings.HasPrefix(name, "torch-include-2.13") || strings.HasPrefix(name, "link-") {
+		if strings.HasPrefix(name, "zig-0") || strings.HasPrefix(name, "torch-include-2.13") {
 			continue
 		}
 		if err := os.Remove(entry); err != nil {
 			b.t.Fatal(err)
+		}
+	}
+}
+
+// TestCompilerRuntime builds in a store that lacks the compiler's runtime
+// library. A kernel that takes nothing from it does without, one that converts
+// half precision on the baseline has it made, and both get the bytes that a
+// store with everything gives.
+func TestCompilerRuntime(t *testing.T) {
+	bare, full := newRealBuild(t, smallKernel), newRealBuild(t, smallKernel)
+	bare.ownTools()
+	full.ownTools()
+	fetch := full.args()
+	if code, out := full.run([]string{fetch[0], "-C", full.kernel, "--store", full.store, "--offline", "toolchain", "fetch", "--variant", realVariant}); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, out)
+	}
+	if found := full.tools("link-x86_64-*"); len(found) != 1 {
+		t.Fatalf("toolchain fetch left out what a link names: %q", found)
+	}
+	library := func(b *realBuild) string {
+		t.Helper()
+		if code, out := b.run(b.args()); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, out)
+		}
+		found, _ := filepath.Glob(filepath.Join(b.kernel, "build", realVariant, "*.so"))
+		if len(found) != 1 {
+			t.Fatalf("%d libraries", len(found))
+		}
+		return found[0]
+	}
+	same := func(what string) string {
+		t.Helper()
+		a, b := library(bare), library(full)
+		x, err := os.ReadFile(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if y, err := os.ReadFile(b); err != nil || !bytes.Equal(x, y) || filepath.Base(a) != filepath.Base(b) {
+			t.Errorf("%s: %s and %s differ (%v)", what, a, b, err)
+		}
+		return a
+	}
+	same("nothing of the runtime")
+	if found, _ := filepath.Glob(filepath.Join(bare.store, "tools", "link-x86_64-*")); len(found) != 0 {
+		t.Errorf("made for nobody: %q", found)
+	}
+	for _, b := range []*realBuild{bare, full} {
+		b.write("one.cpp", `extern "C" float small_one(_Float16 x) { return x; }
+extern "C" float (*const volatile small_keep)(_Float16) = small_one;
+__attribute__((constructor)) static void call() { (void)small_keep(1); }
+`)
+	}
+	lib := same("a conversion of half precision")
+	if found := bare.tools("link-x86_64-*"); len(found) != 1 {
+		t.Errorf("entries with the runtime: %q", found)
+	}
+	f, err := elf.Open(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	syms, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range syms {
+		if s.Name == "__extendhfsf2" {
+			t.Error("__extendhfsf2 is left to whoever loads the library")
 		}
 	}
 }
@@ -151,7 +220,7 @@ func TestKilledBuild(t *testing.T) {
 		// folder to put together from what is cached.
 		switch i % 3 {
 		case 0:
-			for _, name := range []string{"overlay-*", "libstdcxx-*"} {
+			for _, name := range []string{"overlay-*", "libstdcxx-*", "link-*"} {
 				found, _ := filepath.Glob(filepath.Join(b.store, "tools", name))
 				for _, f := range found {
 					os.RemoveAll(f)

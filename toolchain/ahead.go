@@ -8,8 +8,12 @@ type making struct {
 	err  error // set before done is closed
 }
 
-// wait returns when the entry is in the store, or with the reason why not.
+// wait returns when the entry is in the store, or with the reason why not. It
+// is there already for a nil making.
 func (m *making) wait(ctx context.Context) error {
+	if m == nil {
+		return nil
+	}
 	select {
 	case <-m.done:
 		return m.err

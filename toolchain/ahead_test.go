@@ -46,8 +46,7 @@ func TestEntryAhead(t *testing.T) {
 
 	broken := errors.New("no such stub")
 	_, m := s.entryAhead("late-2", func(context.Context, string) error { return broken })
-	kit := &Kit{stubs: m}
-	if err := kit.Linkable(ctx); !errors.Is(err, broken) {
+	if err := m.wait(ctx); !errors.Is(err, broken) {
 		t.Errorf("error %v, expected %v", err, broken)
 	}
 	if err := (&Kit{}).Linkable(ctx); err != nil {

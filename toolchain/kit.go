@@ -64,16 +64,32 @@ type Kit struct {
 	// LibstdcxxVersion is the major version of the g++ whose library is used.
 	LibstdcxxVersion string
 
-	stubs *making // what Link reads; nil when it is there
+	link *linkParts // nil for macOS
 }
 
-// Linkable returns when everything that Link reads is in the store, or with the
-// reason why it could not be made.
+// Linkable completes what Link reads.
 func (k *Kit) Linkable(ctx context.Context) error {
-	if k.stubs == nil {
+	if k.link == nil || k.link.early == "" {
 		return nil
 	}
-	return k.stubs.wait(ctx)
+	return k.link.complete(ctx)
+}
+
+// EarlyLink is how to link while a part that few libraries need is not made:
+// with To in place of From in every argument of a link's command, after Ready.
+// LinkedWhole tells whether the result is the same.
+type EarlyLink struct {
+	From, To string
+	Ready    func(context.Context) error
+}
+
+// EarlyLink is nil where everything that Link reads is there, or where another
+// linker than the kit's own is used.
+func (k *Kit) EarlyLink() *EarlyLink {
+	if k.link == nil || k.link.early == "" || k.SYCL != nil {
+		return nil
+	}
+	return &EarlyLink{k.link.whole + "/", k.link.early + "/", k.link.making.wait}
 }
 
 // Linker is lld with the libraries that a torch extension is linked against.
@@ -116,8 +132,8 @@ func (s *Store) Kit(ctx context.Context, r Request) (*Kit, error) {
 	return kit, nil
 }
 
-// CompileKit is Kit for those who compile first: what only Link reads may still
-// be in the making, and Linkable waits for it. Close the store in the end.
+// CompileKit is Kit for those who compile first: what only Link reads may not be
+// there yet, see EarlyLink and Linkable. Close the store in the end.
 func (s *Store) CompileKit(ctx context.Context, r Request) (*Kit, error) {
 	switch r.Platform.OS {
 	case manifests.Linux:
@@ -137,8 +153,8 @@ func (s *Store) CompileKit(ctx context.Context, r Request) (*Kit, error) {
 	}
 	// The network, one large file and thousands of small ones: each keeps
 	// another part of the machine busy.
-	var zig, cxx, stubs, headers string
-	var pending *making
+	var zig, cxx, headers string
+	var link *linkParts
 	all, allCtx := errgroup.WithContext(ctx)
 	all.Go(func() error {
 		both, bothCtx := errgroup.WithContext(allCtx)
@@ -153,7 +169,7 @@ func (s *Store) CompileKit(ctx context.Context, r Request) (*Kit, error) {
 		if err := both.Wait(); err != nil {
 			return err
 		}
-		stubs, pending = s.linkStubs(zig, cxx, r.Platform.Arch, glibc)
+		link = s.linkStubs(zig, cxx, r.Platform.Arch, glibc)
 		return nil
 	})
 	if !r.Torch.IsZero() {
@@ -181,7 +197,7 @@ func (s *Store) CompileKit(ctx context.Context, r Request) (*Kit, error) {
 		Platform:         r.Platform,
 		CXX:              Tool{base, env, fingerprint("cxx", path.Base(zig), path.Base(cxx), path.Base(overlay), triple)},
 		LibstdcxxVersion: path.Base(cxx),
-		stubs:            pending,
+		link:             link,
 	}
 	runtime := ""
 	if r.Compute.Backend == manifests.CUDA {
@@ -206,7 +222,7 @@ func (s *Store) CompileKit(ctx context.Context, r Request) (*Kit, error) {
 			return nil, err
 		}
 	}
-	kit.Link = linker(zig, cxx, stubs, runtime, env, r, more...)
+	kit.Link = linker(zig, cxx, link.whole, runtime, env, r, more...)
 	if r.Compute.Backend == manifests.XPU {
 		if kit.SYCL, err = s.sycl(ctx, r, parts, kit); err != nil {
 			return nil, err
@@ -262,5 +278,6 @@ func linker(zig, cxx, stubs, runtime string, env map[string]string, r Request, m
 	for _, lib := range glibcStubs {
 		tail = append(tail, stubs+"/glibc/"+lib)
 	}
+	tail = append(tail, stubs+"/"+compilerRT)
 	return Linker{Tool: Tool{args, env, fingerprint(parts...)}, tail: tail}
 }

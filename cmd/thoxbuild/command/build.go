@@ -76,6 +76,9 @@ type bench struct {
 	index    *source.Index
 	executor *local.Executor
 	picks    []chosen
+	// whole makes everything that commands name before a plan is done, also
+	// what the build itself may never need.
+	whole bool
 }
 
 // openBench loads everything that planning needs. The caller closes it.
@@ -123,7 +126,11 @@ func (b *bench) plan(ctx context.Context, pick chosen, out string, history *comp
 			if ts := kits[r]; ts != nil {
 				return ts, nil
 			}
-			kit, err := b.store.CompileKit(ctx, r)
+			makeKit := b.store.CompileKit
+			if b.whole {
+				makeKit = b.store.Kit
+			}
+			kit, err := makeKit(ctx, r)
 			if err != nil {
 				return nil, err
 			}
@@ -150,6 +157,7 @@ func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close(ctx)) }()
+	b.whole = o.dryRun // its commands are for pasting
 	if o.trace {
 		b.executor.Trace = func(label, command string) { view.Printf("# %s\n%s", label, command) }
 	}
