@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 python=.venv/bin/python out=bench/cpu/results quick=()
-budgets=(480 240)
+budgets=(540 330)
 if [ "${1-}" = --quick ]; then quick=(--quick) out=.cache/bench/quick; fi
 mkdir -p "$out"
 

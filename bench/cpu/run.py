@@ -66,12 +66,14 @@ def measure(config, processes, options, rng):
         for name, arm in process.ask({"setup": config})["arms"].items():
             told[name], where[name] = arm, process
     samples = {name: [] for name in told}
+    last = None
     for _ in range(options.trials):
         order = list(told)
         rng.shuffle(order)
         for name in order:
-            if options.threads > 1:
+            if options.threads > 1 and where[name] is not last:
                 time.sleep(0.005)  # idle OpenMP threads of the worker before go to sleep
+            last = where[name]
             ns = where[name].ask({"block": name, "calls": told[name]["calls"]})["ns"]
             samples[name].append(round(ns))
     return {"config": config, "arms": told, "ns": samples}

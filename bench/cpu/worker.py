@@ -108,7 +108,7 @@ class Worker:
             for _ in range(5):
                 a.call()
             each = (time.perf_counter() - start) / 5
-            calls = max(3, min(CALLS, int(BLOCK_SECONDS / each)))
+            calls = max(1, min(CALLS, int(BLOCK_SECONDS / each)))
             told[a.name] = {"level": a.level, "error": error, "note": a.note, "calls": calls}
         return {"arms": told}
 
