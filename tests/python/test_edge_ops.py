@@ -225,6 +225,22 @@ def test_gate_over_its_whole_range(ops, device, gate):
     assert (error <= 1.5e-6 * want.abs() + 1e-35)[near].all()
 
 
+@gates
+@dtypes
+def test_a_gate_does_not_depend_on_its_place(ops, device, gate, dtype):
+    """Nor on its neighbours, even where those are out of the exponential's range: a unit
+    may take another way for a block that has such."""
+    fn, x = getattr(ops, gate), rand(1, 2, 700, dtype=dtype, device=device, scale=3.0)
+    whole = fn(x.view(1, 1400))
+    alone = fn(x.view(2, 700).t().contiguous())
+    assert torch.equal(whole.view(-1), alone.view(-1))
+    for at, odd in enumerate((300.0, -300.0, float("inf"), float("nan"), 88.1, -88.1)):
+        y = x.clone()
+        y[0, 0, at * 67] = odd
+        same = torch.arange(700, device=device) != at * 67
+        assert torch.equal(fn(y.view(1, 1400))[0, same], whole[0, same]), odd
+
+
 def test_expected_gelu_is_gelu(device):
     x = torch.randn(2, 128, dtype=torch.float64, device=device)
     want = torch.nn.functional.gelu(x[:, :64], approximate="tanh") * x[:, 64:]
@@ -442,6 +458,16 @@ def test_silu_of_every_16_bit_value(ops, device):
         assert torch.equal(got.isnan(), want.isnan())
         ok = ~want.isnan()
         assert_close(torch.where(ok, got, 0), torch.where(ok, want, 0))
+
+
+@gates
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=name)
+def test_gate_keeps_every_nan(ops, device, gate, dtype):
+    """Of gate and up projection, with any payload."""
+    every = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16).view(dtype).to(device)
+    fn, ones = getattr(ops, gate), torch.ones_like(every)
+    assert torch.equal(fn(torch.cat([ones, every])).isnan(), every.isnan())
+    assert fn(torch.cat([every, ones])).isnan()[every.isnan()].all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=name)

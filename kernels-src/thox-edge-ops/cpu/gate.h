@@ -1,12 +1,14 @@
 // The gated activations: g * sigmoid(y) * u, with y = g for SiLU. tanh-GELU is
 // the same with y = 2 sqrt(2 / pi) (g + 0.044715 g^3), as 1 + tanh(z) = 2 sigmoid(2 z).
 //
-// sigmoid(y) = 1 / (1 + e^-y), and e^-y = 2^t = 2^n 2^f with t = -y / ln 2, n whole
-// and |f| <= 1/2. Adding a number whose last bit weighs 1 rounds t to n and leaves
-// n in the last bits; 2^f is a polynomial of degree 5 that begins with 1, the
-// minimax one. The sum is 1 and infinite past the limits. GELU computes t
-// straight from g, with 1 / ln 2 in its coefficients. tests/exp_error.cpp
-// measures the relative error of 1 + 2^t and 1 + e^-y for every float.
+// sigmoid(y) = 1 / (1 + e^-y), and e^-y = 2^n e^-r with n whole and |r| at most
+// half of ln 2. Adding a number whose last bit weighs 1 rounds -y / ln 2 to n and
+// leaves n in the last bits. Since r coth(r / 2) is an even function, so short a
+// polynomial c of r^2 as 2 + r^2 / 6 - r^4 / 361 gives e^-r = (c - r) / (c + r)
+// to 5e-10, and the division that the sigmoid needs anyway does for both:
+// (c + r) / (c + r + 2^n (c - r)). From e^88 on 2^n (c - r) is infinite. GELU
+// computes y / ln 2 straight from g, so that its r is in units of ln 2.
+// tests/exp_error.cpp measures the sigmoid's relative error for every float.
 #pragma once
 
 namespace thox_edge_ops_cpu {
@@ -18,150 +20,121 @@ namespace {
 // registers; that no register gets past a step before the others keeps it.
 #define THOX_STEP(N) _Pragma("GCC unroll 8") for (int j = 0; j < N; ++j)
 
-template <int N>
+template <bool kWanted = true, int N>
 THOX_INLINE void together(Reg (&r)[N]) {
-  if constexpr (N == 4) {
+  if constexpr (!kWanted) {
+  } else if constexpr (N == 4) {
     __asm__("" : "+" THOX_REG(r[0]), "+" THOX_REG(r[1]), "+" THOX_REG(r[2]), "+" THOX_REG(r[3]));
   } else if constexpr (N == 2) {
     __asm__("" : "+" THOX_REG(r[0]), "+" THOX_REG(r[1]));
   }
 }
 
-// The polynomial's coefficients, kPowerScale times as large where the unit's
-// reg_one_plus_power wants that.
-struct PowerConstants {
-  Reg c1, c2, c3, c4, c5;
-  Reg c0 = reg_constant(kPowerScale), one = reg_constant(1.f);
-  Reg whole = reg_constant(12582912.f + kWholeBias);
+// The coefficients of c and what rounds to a whole number: 127 + n are the last
+// bits of whole + n, which shifted to the exponent's place are 2^n.
+struct SigmoidConstants {
+  Reg c0, c1, c2;
+  Reg whole = reg_constant(kWhole);
+  ClampConstants limits;
 
-  THOX_INLINE PowerConstants(float v1, float v2, float v3, float v4, float v5)
-      : c1(reg_constant(kPowerScale * v1)), c2(reg_constant(kPowerScale * v2)), c3(reg_constant(kPowerScale * v3)),
-        c4(reg_constant(kPowerScale * v4)), c5(reg_constant(kPowerScale * v5)) {}
+  static constexpr float kWhole = 12582912.f + 127;
+  // The bits that whole + n has for all n in [-127, 128], and where they are.
+  static constexpr int32_t kWholeBits = 0x4b400000, kWholeMask = -0x100;
+
+  // For r in units of `unit`, and n up to `limit` on both sides.
+  THOX_INLINE SigmoidConstants(float unit, float limit)
+      : c0(reg_constant(2.f / unit)), c1(reg_constant(0.16666618f * unit)),
+        c2(reg_constant(-0.00276599f * unit * unit * unit)), limits(-limit, limit) {}
 };
 
-struct OfTwo : PowerConstants {  // 2^f
-  THOX_INLINE OfTwo() : PowerConstants(0.693147004f, 0.240222469f, 0.0555071086f, 0.00967129506f, 0.00132695935f) {}
-};
-
-struct OfE : PowerConstants {  // e^-r
-  THOX_INLINE OfE() : PowerConstants(-0.999999702f, 0.499991506f, -0.166676491f, 0.0418978259f, -0.00828955323f) {}
-};
-
-// f[j] becomes 1 + 2^n times the polynomial of f[j]; `biased` has n + kWholeBias
-// in its last bits.
+// r[j] becomes the sigmoid's dividend and d[j] its divisor; d[j] is whole + n.
 template <int N>
-THOX_INLINE void one_plus_power(const PowerConstants& k, Reg (&f)[N], const Reg (&n)[N], const Reg (&biased)[N]) {
-  Reg p[N];
-  if constexpr (THOX_FUSED) {
-    THOX_STEP(N) p[j] = reg_fma(f[j], k.c5, k.c4);
-    together(p);
-    THOX_STEP(N) p[j] = reg_fma(f[j], p[j], k.c3);
-    together(p);
-    THOX_STEP(N) p[j] = reg_fma(f[j], p[j], k.c2);
-    together(p);
-    THOX_STEP(N) p[j] = reg_fma(f[j], p[j], k.c1);
-    together(p);
-    THOX_STEP(N) p[j] = reg_fma(f[j], p[j], k.c0);
-  } else {
-    // Two operations a step make the chain twice as long: halve it.
-    Reg square[N], odd[N];
-    THOX_STEP(N) square[j] = reg_mul(f[j], f[j]);
-    together(square);
-    THOX_STEP(N) p[j] = reg_fma(square[j], k.c4, k.c2), odd[j] = reg_fma(square[j], k.c5, k.c3);
-    together(p), together(odd);
-    THOX_STEP(N) p[j] = reg_fma(square[j], p[j], k.c0), odd[j] = reg_fma(square[j], odd[j], k.c1);
-    together(p), together(odd);
-    THOX_STEP(N) p[j] = reg_fma(f[j], odd[j], p[j]);
-  }
-  together(p);
-  THOX_STEP(N) f[j] = reg_one_plus_power(p[j], n[j], biased[j], k.one);
-  together(f);
+THOX_INLINE void ratio(const SigmoidConstants& k, Reg (&r)[N], Reg (&d)[N]) {
+  Reg square[N], c[N];
+  THOX_STEP(N) square[j] = reg_mul(r[j], r[j]);
+  together(square);
+  THOX_STEP(N) c[j] = reg_fma(square[j], k.c2, k.c1);
+  together(c);
+  THOX_STEP(N) c[j] = reg_fma(square[j], c[j], k.c0);
+  together(c);
+  THOX_STEP(N) square[j] = reg_sub(c[j], r[j]);
+  THOX_STEP(N) r[j] = reg_add(c[j], r[j]);
+  together(r);
+  THOX_STEP(N) d[j] = reg_fma(square[j], reg_power(d[j]), r[j]);
+  together(d);
 }
 
-// t[j] becomes 1 + 2^t.
-template <int N>
-THOX_INLINE void one_plus_power_of_two(const OfTwo& k, Reg (&t)[N]) {
-  Reg biased[N], n[N];
-  THOX_STEP(N) biased[j] = reg_add(t[j], k.whole);
-  together(biased);
-  THOX_STEP(N) n[j] = reg_sub(biased[j], k.whole);
-  THOX_STEP(N) t[j] = reg_sub(t[j], n[j]);
-  together(t);
-  one_plus_power(k, t, n, biased);
-}
-
-// A call's constants, by Act.
+// A call's constants, by Act. reduce() takes y, or GELU's g, to r and whole + n,
+// within the limits if kLimited. Alone it is no long chain: the compiler's order
+// is the better one for it then.
 template <int kAct>
 struct GateConstants;
 
-#if THOX_FUSED
-
-// With a fused product n ln 2 need not be exact: r = y + n ln 2 is e^-y's rest.
-// ln 2 itself is rounded, which shows for large n only.
 template <>
-struct GateConstants<kSilu> : OfE {
-  Reg inverse = reg_constant(-1.44269502f), ln2 = reg_constant(0.693147182f);
-  ClampConstants limits{-89.05f, 86.9f};
-
-  // y[j] becomes 1 + e^-y.
-  template <int N>
-  THOX_INLINE void denominator(Reg (&y)[N]) const {
-    Reg biased[N], n[N];
-    THOX_STEP(N) y[j] = reg_clamp(y[j], limits);
-    together(y);
-    THOX_STEP(N) biased[j] = reg_fma(y[j], inverse, whole);
-    together(biased);
-    THOX_STEP(N) n[j] = reg_sub(biased[j], whole);
-    THOX_STEP(N) y[j] = reg_fma(n[j], ln2, y[j]);
-    together(y);
-    one_plus_power(*this, y, n, biased);
-  }
-};
-
-#else
-
-// ln 2 in two parts, the first short enough that its product with n is exact.
-template <>
-struct GateConstants<kSilu> : OfE {
+struct GateConstants<kSilu> : SigmoidConstants {
   Reg inverse = reg_constant(-1.44269502f);
+#if THOX_FUSED
+  // With a fused product n ln 2 need not be exact. ln 2 itself is rounded, which
+  // shows for large n only.
+  Reg ln2 = reg_constant(0.693147182f);
+#else
+  // In two parts, the first short enough that its product with n is exact.
   Reg ln2 = reg_constant(0.693359375f), ln2_rest = reg_constant(-2.12194440e-4f);
-  ClampConstants limits{-89.05f, 86.9f};
-
-  template <int N>
-  THOX_INLINE void denominator(Reg (&y)[N]) const {
-    Reg biased[N], n[N];
-    THOX_STEP(N) y[j] = reg_clamp(y[j], limits);
-    together(y);
-    THOX_STEP(N) biased[j] = reg_fma(y[j], inverse, whole);
-    together(biased);
-    THOX_STEP(N) n[j] = reg_sub(biased[j], whole);
-    THOX_STEP(N) y[j] = reg_fma(n[j], ln2, y[j]);
-    together(y);
-    THOX_STEP(N) y[j] = reg_fma(n[j], ln2_rest, y[j]);
-    together(y);
-    one_plus_power(*this, y, n, biased);
-  }
-};
-
 #endif
 
-template <>
-struct GateConstants<kGeluTanh> : OfTwo {
-  // Of t = g (cubic g^2 + linear).
-  Reg linear = reg_constant(-2.3022082f), cubic = reg_constant(-0.102943236f);
-  ClampConstants limits{-125.4f, 128.49f};
+  THOX_INLINE GateConstants() : SigmoidConstants(1.f, 88.3f) {}
 
-  // g[j] becomes 1 + 2^t.
-  template <int N>
-  THOX_INLINE void denominator(Reg (&g)[N]) const {
+  template <bool kLimited, int N>
+  THOX_INLINE void reduce(Reg (&y)[N], Reg (&biased)[N]) const {
+    Reg n[N];
+    if constexpr (kLimited) {
+      THOX_STEP(N) y[j] = reg_clamp(y[j], limits);
+      together<kLimited>(y);
+    }
+    THOX_STEP(N) biased[j] = reg_fma(y[j], inverse, whole);
+    together<kLimited>(biased);
+    THOX_STEP(N) n[j] = reg_sub(biased[j], whole);
+    THOX_STEP(N) y[j] = reg_fma(n[j], ln2, y[j]);
+    together<kLimited>(y);
+#if !THOX_FUSED
+    THOX_STEP(N) y[j] = reg_fma(n[j], ln2_rest, y[j]);
+    together<kLimited>(y);
+#endif
+  }
+};
+
+template <>
+struct GateConstants<kGeluTanh> : SigmoidConstants {
+  // Of y / ln 2 = g (cubic g^2 + linear).
+  Reg linear = reg_constant(2.3022082f), cubic = reg_constant(0.102943236f);
+
+  THOX_INLINE GateConstants() : SigmoidConstants(0.693147181f, 127.4f) {}
+
+  template <bool kLimited, int N>
+  THOX_INLINE void reduce(Reg (&g)[N], Reg (&biased)[N]) const {
     Reg square[N];
     THOX_STEP(N) square[j] = reg_mul(g[j], g[j]);
-    together(square);
+    together<kLimited>(square);
     THOX_STEP(N) square[j] = reg_fma(square[j], cubic, linear);
-    together(square);
-    THOX_STEP(N) g[j] = reg_clamp(reg_mul(g[j], square[j]), limits);
-    together(g);
-    one_plus_power_of_two(*this, g);
+    together<kLimited>(square);
+    THOX_STEP(N) g[j] = reg_mul(g[j], square[j]);
+    together<kLimited>(g);
+    reduce_power<kLimited>(g, biased);
+  }
+
+  // The same of t = y / ln 2.
+  template <bool kLimited, int N>
+  THOX_INLINE void reduce_power(Reg (&t)[N], Reg (&biased)[N]) const {
+    Reg n[N];
+    if constexpr (kLimited) {
+      THOX_STEP(N) t[j] = reg_clamp(t[j], limits);
+      together<kLimited>(t);
+    }
+    THOX_STEP(N) biased[j] = reg_sub(whole, t[j]);
+    together<kLimited>(biased);
+    THOX_STEP(N) n[j] = reg_sub(biased[j], whole);
+    THOX_STEP(N) t[j] = reg_add(t[j], n[j]);
+    together<kLimited>(t);
   }
 };
 
@@ -170,15 +143,70 @@ template <int kAct, int kCount>
 THOX_INLINE void gated(const GateConstants<kAct>& constants, F (&g)[kCount], const F (&u)[kCount]) {
   constexpr int all = kCount * kRegs, step = all < kGateRegs ? all : kGateRegs;
   _Pragma("GCC unroll 8") for (int at = 0; at < all; at += step) {
-    Reg d[step];
-    THOX_STEP(step) d[j] = g[(at + j) / kRegs].r[(at + j) % kRegs];
-    constants.denominator(d);
+    Reg r[step], d[step];
+    THOX_STEP(step) r[j] = g[(at + j) / kRegs].r[(at + j) % kRegs];
+    constants.template reduce<true>(r, d);
+    ratio(constants, r, d);
     THOX_STEP(step) {
       Reg& x = g[(at + j) / kRegs].r[(at + j) % kRegs];
-      x = reg_mul(reg_div(x, d[j]), u[(at + j) / kRegs].r[(at + j) % kRegs]);
+      x = reg_mul(reg_mul(reg_div(r[j], d[j]), x), u[(at + j) / kRegs].r[(at + j) % kRegs]);
     }
   }
 }
+
+#if !THOX_FUSED
+
+// The same in three passes over kChunk elements, for a unit of few and short
+// registers: all operations one after the other, twice as many as where they
+// are fused, are a chain longer than what the CPU holds in flight. No n is
+// limited here: false, with nothing stored, where one has to be. Out of line,
+// for the compiler not to know the constants: it would only load more of them.
+constexpr int kChunk = 128;
+
+THOX_INLINE const float* as_floats(const float* p, Reg*) { return p; }
+
+template <class T>
+THOX_INLINE const float* as_floats(const T* p, Reg* buffer) {
+  _Pragma("GCC unroll 1") for (int i = 0; i < kChunk; i += 2 * kLanes) {
+    F f[2];
+    load_pair(p + i, f);
+    THOX_EACH_REG buffer[i / kRegLanes + j] = f[0].r[j], buffer[i / kRegLanes + kRegs + j] = f[1].r[j];
+  }
+  return reinterpret_cast<const float*>(buffer);
+}
+
+template <class T, int kAct>
+__attribute__((noinline)) bool gated_chunk(const GateConstants<kAct>& constants, T* out, const T* gate, const T* up) {
+  constexpr int all = kChunk / kRegLanes, step = kGateRegs;
+  Reg floats[all], r[all], d[all];
+  const float* const x = as_floats(gate, floats);
+  Reg any_bits = reg_splat(0.f), common_bits = constants.whole;
+  _Pragma("GCC unroll 1") for (int at = 0; at < all; at += step) {
+    Reg y[step], biased[step];
+    THOX_STEP(step) y[j] = reg_load(x + (at + j) * kRegLanes);
+    constants.template reduce<false>(y, biased);
+    THOX_STEP(step) r[at + j] = y[j], d[at + j] = biased[j];
+    THOX_STEP(step) any_bits = reg_or(any_bits, biased[j]);
+    THOX_STEP(step) common_bits = reg_and(common_bits, biased[j]);
+  }
+  if (!have_bits(any_bits, common_bits, constants.kWholeBits, constants.kWholeMask)) return false;
+  _Pragma("GCC unroll 1") for (int at = 0; at < all; at += step) {
+    Reg a[step], b[step];
+    THOX_STEP(step) a[j] = r[at + j], b[j] = d[at + j];
+    ratio(constants, a, b);
+    THOX_STEP(step) r[at + j] = reg_mul(reg_div(a[j], b[j]), reg_load(x + (at + j) * kRegLanes));
+  }
+  _Pragma("GCC unroll 1") for (int i = 0; i < kChunk; i += 2 * kLanes) {
+    F u[2];
+    load_pair(up + i, u);
+    const Reg* const g = r + i / kRegLanes;
+    THOX_EACH_REG u[0].r[j] = reg_mul(g[j], u[0].r[j]), u[1].r[j] = reg_mul(g[kRegs + j], u[1].r[j]);
+    store_computed_pair(out + i, u);
+  }
+  return true;
+}
+
+#endif
 
 }  // namespace
 }  // namespace thox_edge_ops_cpu

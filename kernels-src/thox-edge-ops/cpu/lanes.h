@@ -189,7 +189,13 @@ THOX_INLINE void store_pair(T* p, const F (&f)[2]) {
   store(p, f[0]);
   store(p + kLanes, f[1]);
 }
-THOX_INLINE void store_pair(BFloat16* p, const F (&f)[2]) { store_even_odd(p, f[0].r, f[1].r); }
+THOX_INLINE void store_pair(BFloat16* p, const F (&f)[2]) { store_even_odd<false>(p, f[0].r, f[1].r); }
+
+// The same of what arithmetic makes of elements of that type: a NaN of it is one
+// of theirs, made quiet, or the CPU's own, and its last bits are empty.
+template <class T>
+THOX_INLINE void store_computed_pair(T* p, const F (&f)[2]) { store_pair(p, f); }
+THOX_INLINE void store_computed_pair(BFloat16* p, const F (&f)[2]) { store_even_odd<true>(p, f[0].r, f[1].r); }
 
 // What each_block (rows.h) divides a row into, and how its elements come and go.
 struct Pair {
@@ -198,6 +204,8 @@ struct Pair {
   THOX_INLINE void load(const T* p, F (&f)[2]) const { load_pair(p, f); }
   template <class T>
   THOX_INLINE void store(T* p, const F (&f)[2]) const { store_pair(p, f); }
+  template <class T>
+  THOX_INLINE void store_computed(T* p, const F (&f)[2]) const { store_computed_pair(p, f); }
 };
 struct Whole {
   static constexpr int count = 1;
@@ -205,6 +213,8 @@ struct Whole {
   THOX_INLINE void load(const T* p, F (&f)[1]) const { f[0] = thox_edge_ops_cpu::load(p); }
   template <class T>
   THOX_INLINE void store(T* p, const F (&f)[1]) const { thox_edge_ops_cpu::store(p, f[0]); }
+  template <class T>
+  THOX_INLINE void store_computed(T* p, const F (&f)[1]) const { store(p, f); }
 };
 struct Tail {
   static constexpr int count = 1;
@@ -213,6 +223,8 @@ struct Tail {
   THOX_INLINE void load(const T* p, F (&f)[1]) const { f[0] = load_tail(p, n); }
   template <class T>
   THOX_INLINE void store(T* p, const F (&f)[1]) const { store_tail(p, f[0], n); }
+  template <class T>
+  THOX_INLINE void store_computed(T* p, const F (&f)[1]) const { store(p, f); }
 };
 
 }  // namespace

@@ -55,7 +55,26 @@ THOX_INLINE float inverse_rms(const T* x, int64_t n, float eps) {
   return squares.inverse_rms(n, eps);
 }
 
-// The row's second pass finds it in the first-level cache.
+// Rows of at most so many bytes leave room in the first-level cache for the next
+// one: five times this, with both inputs, the output and the weight.
+constexpr int64_t kAheadBytes = 5 << 10;
+
+struct Ahead {
+  static constexpr bool value = true;
+};
+struct NotAhead {
+  static constexpr bool value = false;
+};
+
+// Asks for the elements of a block, 64 bytes at a time, where it is a whole one.
+template <class T, class Kind>
+THOX_INLINE void ask_for(const T* p, Kind) {
+  constexpr int each = 64 / int(sizeof(T));
+  _Pragma("GCC unroll 2") for (int i = 0; i + each <= Kind::count * kLanes; i += each) __builtin_prefetch(p + i);
+}
+
+// The row's second pass finds it in the first-level cache, and has the memory
+// for itself: it asks for the next row meanwhile.
 template <class T, bool kAdd>
 void norm_rows(const NormArgs& p, int64_t begin, int64_t end) {
   const T* const weight = static_cast<const T*>(p.weight);
@@ -71,8 +90,9 @@ void norm_rows(const NormArgs& p, int64_t begin, int64_t end) {
         F v[kind.count], r[kind.count];
         kind.load(x + i, v);
         kind.load(residual + i, r);
-        THOX_EACH(kind.count) r[k] = rounded<T>(add(v[k], r[k]));
+        THOX_EACH(kind.count) r[k] = add(v[k], r[k]);
         kind.store(residual + i, r);
+        if constexpr (sizeof(T) < sizeof(float)) kind.load(residual + i, r);  // rounded
         THOX_EACH(kind.count) squares.add_at(j + k, r[k]);
       });
       scale = squares.inverse_rms(p.cols, p.eps);
@@ -81,13 +101,26 @@ void norm_rows(const NormArgs& p, int64_t begin, int64_t end) {
       scale = inverse_rms(x, p.cols, p.eps);
     }
     const F s = splat(scale);
-    each_block(p.cols, [&](auto kind, int64_t i, int) THOX_LAMBDA {
-      F v[kind.count], w[kind.count];
-      kind.load(x + i, v);
-      kind.load(weight + i, w);
-      THOX_EACH(kind.count) v[k] = mul(mul(v[k], s), add(w[k], offset));
-      kind.store(out + i, v);
-    });
+    const T* const next_x = static_cast<const T*>(p.x) + (row + 1) * p.x_stride;
+    const T* const next_residual = static_cast<const T*>(p.residual) + (row + 1) * p.residual_stride;
+    const auto scaled = [&](auto ahead) THOX_LAMBDA {
+      each_block(p.cols, [&](auto kind, int64_t i, int) THOX_LAMBDA {
+        F v[kind.count], w[kind.count];
+        if constexpr (decltype(ahead)::value) {
+          ask_for(next_x + i, kind);
+          if constexpr (kAdd) ask_for(next_residual + i, kind);
+        }
+        kind.load(x + i, v);
+        kind.load(weight + i, w);
+        THOX_EACH(kind.count) v[k] = mul(mul(v[k], s), add(w[k], offset));
+        kind.store(out + i, v);
+      });
+    };
+    if (row + 1 < end && p.cols * int64_t(sizeof(T)) <= kAheadBytes) {
+      scaled(Ahead{});
+    } else {
+      scaled(NotAhead{});
+    }
   }
 }
 
@@ -102,13 +135,23 @@ void gate_blocks(const GateArgs& p, int64_t begin, int64_t end) {
     const T* const gate = static_cast<const T*>(p.x) + row * p.x_stride + first;
     const T* const up = gate + p.cols;
     T* const out = static_cast<T*>(p.out) + row * p.out_stride + first;
-    each_block(cols, [&](auto kind, int64_t i, int) THOX_LAMBDA {
-      F g[kind.count], u[kind.count];
-      kind.load(gate + i, g);
-      kind.load(up + i, u);
-      gated(constants, g, u);
-      kind.store(out + i, g);
-    });
+    const auto in_registers = [&](int64_t from, int64_t to) THOX_LAMBDA {
+      each_block(to - from, [&](auto kind, int64_t i, int) THOX_LAMBDA {
+        i += from;
+        F g[kind.count], u[kind.count];
+        kind.load(gate + i, g);
+        kind.load(up + i, u);
+        gated(constants, g, u);
+        kind.store_computed(out + i, g);
+      });
+    };
+    int64_t from = 0;
+#if !THOX_FUSED
+    for (; from + kChunk <= cols; from += kChunk) {
+      if (!gated_chunk(constants, out + from, gate + from, up + from)) in_registers(from, from + kChunk);
+    }
+#endif
+    in_registers(from, cols);
     if (++block == blocks) block = 0, ++row;
   }
 }

@@ -20,8 +20,6 @@ THOX_INLINE Reg reg_fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); 
 #define THOX_FUSED 1  // reg_fma rounds once
 #define THOX_REG "x"  // a register to an assembler statement
 constexpr int kGateRegs = 4;
-constexpr float kPowerScale = 2.f;
-constexpr float kWholeBias = 126.f;
 
 THOX_INLINE Reg reg_constant(float v) { return reg_splat(v); }
 
@@ -34,12 +32,9 @@ THOX_INLINE Reg reg_clamp(Reg a, const ClampConstants& limits) {
   return _mm256_min_ps(limits.high, _mm256_max_ps(limits.low, a));
 }
 
-// 1 + p 2^n with p given twice as large, for whole n in [-126, 129], of which
-// `biased` has n + 126 in its last bits: the exponent of 2^(n-1). That is a
-// number of the format for all n but -126, where 0 stands for it and 1 is the
-// rounded result, and 129, where it is infinite.
-THOX_INLINE Reg reg_one_plus_power(Reg p, Reg, Reg biased, Reg one) {
-  return _mm256_fmadd_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(biased), 23)), one);
+// 2^n, where the last bits of `biased` are 127 + n.
+THOX_INLINE Reg reg_power(Reg biased) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(biased), 23));
 }
 
 THOX_INLINE Reg reg_load(const float* p) { return _mm256_loadu_ps(p); }
@@ -104,10 +99,14 @@ THOX_INLINE void load_even_odd(const BFloat16* p, Reg& even, Reg& odd) {
   odd = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(-0x10000)));
 }
 
+// With kPlainNaNs the lower half of a NaN is empty, so that rounding leaves it alone.
+template <bool kPlainNaNs>
 THOX_INLINE void store_even_odd(BFloat16* p, const Reg (&even)[2], const Reg (&odd)[2]) {
-  // NaNs cost a branch only.
-  const Reg nan = _mm256_or_ps(_mm256_cmp_ps(even[0], odd[0], _CMP_UNORD_Q), _mm256_cmp_ps(even[1], odd[1], _CMP_UNORD_Q));
-  const bool numbers = __builtin_expect(_mm256_movemask_ps(nan) == 0, 1);
+  bool numbers = true;
+  if constexpr (!kPlainNaNs) {  // they cost a branch only
+    const Reg nan = _mm256_or_ps(_mm256_cmp_ps(even[0], odd[0], _CMP_UNORD_Q), _mm256_cmp_ps(even[1], odd[1], _CMP_UNORD_Q));
+    numbers = __builtin_expect(_mm256_movemask_ps(nan) == 0, 1);
+  }
   for (int j = 0; j < 2; ++j) {
     const __m256i low = numbers ? number_bits(even[j]) : bfloat16_bits(even[j]);
     const __m256i high = numbers ? number_bits(odd[j]) : bfloat16_bits(odd[j]);

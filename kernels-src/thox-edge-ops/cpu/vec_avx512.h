@@ -21,8 +21,6 @@ THOX_INLINE Reg reg_fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_ps(a, b, c); 
 #define THOX_FUSED 1  // reg_fma rounds once
 #define THOX_REG "v"  // a register to an assembler statement
 constexpr int kGateRegs = 2;
-constexpr float kPowerScale = 1.f;
-constexpr float kWholeBias = 126.f;
 
 // A constant that stays in its register: the compiler would rather load it
 // again and again, which is more loads than the CPU does meanwhile.
@@ -32,21 +30,20 @@ THOX_INLINE Reg reg_constant(float v) {
   return r;
 }
 
-// The limits reach as far on both sides here, since the scaling below has no
-// lower limit. A NaN becomes one of them: whoever divides by what comes of it
-// has the NaN in the dividend.
+// One operation, as the limits reach as far on both sides. A NaN becomes one of
+// them: whoever uses the result multiplies it by the NaN.
 struct ClampConstants {
   Reg magnitude;
-  THOX_INLINE ClampConstants(float low, float high) : magnitude(reg_constant(-low > high ? -low : high)) {}
+  THOX_INLINE ClampConstants(float, float high) : magnitude(reg_constant(high)) {}
 };
 THOX_INLINE Reg reg_clamp(Reg a, const ClampConstants& limits) {
   constexpr int kSmallerMagnitudeWithSignOfFirst = 2;
   return _mm512_range_ps(a, limits.magnitude, kSmallerMagnitudeWithSignOfFirst);
 }
 
-// 1 + p 2^n.
-THOX_INLINE Reg reg_one_plus_power(Reg p, Reg n, Reg, Reg one) {
-  return _mm512_add_ps(_mm512_scalef_ps(p, n), one);
+// 2^n, where the last bits of `biased` are 127 + n.
+THOX_INLINE Reg reg_power(Reg biased) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(biased), 23));
 }
 
 THOX_INLINE Reg from_bits(__m256i bits, Half) { return _mm512_cvtph_ps(bits); }
@@ -61,13 +58,17 @@ THOX_INLINE __m256i to_bits(Reg a, Half) {
 
 // a with its low half rounded away, to nearest even: adding 0x7fff and the bit
 // that becomes the last one carries into the upper half as it should, also
-// into the exponent. A NaN would turn into infinity, so it only becomes quiet.
-THOX_INLINE __m512i bfloat16_bits(Reg a) {
+// into the exponent.
+THOX_INLINE __m512i number_bits(Reg a) {
   const __m512i bits = _mm512_castps_si512(a);
   const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-  const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), last);
+  return _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), last);
+}
+
+// A NaN would turn into infinity, so it only becomes quiet.
+THOX_INLINE __m512i bfloat16_bits(Reg a) {
   const __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
-  return _mm512_mask_or_epi32(sum, nan, bits, _mm512_set1_epi32(0x400000));
+  return _mm512_mask_or_epi32(number_bits(a), nan, _mm512_castps_si512(a), _mm512_set1_epi32(0x400000));
 }
 
 constexpr int kSubnormal = 0x20;  // of fpclass
@@ -102,6 +103,8 @@ THOX_INLINE void load_even_odd(const BFloat16* p, Reg& even, Reg& odd) {
   odd = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(-0x10000)));
 }
 
+// With kPlainNaNs the lower half of a NaN is empty, so that rounding leaves it alone.
+template <bool kPlainNaNs>
 THOX_INLINE void store_even_odd(BFloat16* p, const Reg (&evens)[1], const Reg (&odds)[1]) {
   const Reg even = evens[0], odd = odds[0];
 #ifdef __AVX512BF16__
@@ -113,8 +116,9 @@ THOX_INLINE void store_even_odd(BFloat16* p, const Reg (&evens)[1], const Reg (&
     return;
   }
 #endif
-  const __m512i low = _mm512_srli_epi32(bfloat16_bits(even), 16);
-  _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaa, low, bfloat16_bits(odd)));
+  const __m512i low = kPlainNaNs ? number_bits(even) : bfloat16_bits(even);
+  const __m512i high = kPlainNaNs ? number_bits(odd) : bfloat16_bits(odd);
+  _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(low, 16), high));
 }
 
 THOX_INLINE Reg reg_rounded(Reg a, Half) { return from_bits(to_bits(a, Half()), Half()); }

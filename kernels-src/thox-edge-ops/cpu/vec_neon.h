@@ -23,8 +23,6 @@ THOX_INLINE Reg reg_fma(Reg a, Reg b, Reg c) { return vfmaq_f32(c, a, b); }
 #define THOX_FUSED 1  // reg_fma rounds once
 #define THOX_REG "w"  // a register to an assembler statement
 constexpr int kGateRegs = 4;
-constexpr float kPowerScale = 2.f;
-constexpr float kWholeBias = 126.f;
 
 THOX_INLINE Reg reg_constant(float v) { return reg_splat(v); }
 
@@ -36,12 +34,9 @@ THOX_INLINE Reg reg_clamp(Reg a, const ClampConstants& limits) {
   return vminq_f32(limits.high, vmaxq_f32(limits.low, a));
 }
 
-// 1 + p 2^n with p given twice as large, for whole n in [-126, 129], of which
-// `biased` has n + 126 in its last bits: the exponent of 2^(n-1). That is a
-// number of the format for all n but -126, where 0 stands for it and 1 is the
-// rounded result, and 129, where it is infinite.
-THOX_INLINE Reg reg_one_plus_power(Reg p, Reg, Reg biased, Reg one) {
-  return vfmaq_f32(one, p, vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(biased), 23)));
+// 2^n, where the last bits of `biased` are 127 + n.
+THOX_INLINE Reg reg_power(Reg biased) {
+  return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(biased), 23));
 }
 
 THOX_INLINE Reg reg_load(const float* p) { return vld1q_f32(p); }
@@ -64,13 +59,17 @@ THOX_INLINE void lanes_store(Half* p, const Reg (&r)[4]) {
 
 // a with its low half rounded away, to nearest even: adding 0x7fff and the bit
 // that becomes the last one carries into the upper half as it should, also
-// into the exponent. A NaN would turn into infinity, so it only becomes quiet.
-THOX_INLINE uint32x4_t bfloat16_bits(Reg a) {
+// into the exponent.
+THOX_INLINE uint32x4_t number_bits(Reg a) {
   const uint32x4_t bits = vreinterpretq_u32_f32(a);
   const uint32x4_t last = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
-  const uint32x4_t sum = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), last);
-  const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
-  return vbslq_u32(vceqq_f32(a, a), sum, quiet);
+  return vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), last);
+}
+
+// A NaN would turn into infinity, so it only becomes quiet.
+THOX_INLINE uint32x4_t bfloat16_bits(Reg a) {
+  const uint32x4_t quiet = vorrq_u32(vreinterpretq_u32_f32(a), vdupq_n_u32(0x400000));
+  return vbslq_u32(vceqq_f32(a, a), number_bits(a), quiet);
 }
 
 #ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
@@ -111,6 +110,8 @@ THOX_INLINE void load_even_odd(const BFloat16* p, Reg& even, Reg& odd) {
   odd = vreinterpretq_f32_u32(vandq_u32(words, vdupq_n_u32(0xffff0000u)));
 }
 
+// With kPlainNaNs the lower half of a NaN is empty, so that rounding leaves it alone.
+template <bool kPlainNaNs>
 THOX_INLINE void store_even_odd(BFloat16* p, const Reg (&even)[4], const Reg (&odd)[4]) {
   for (int j = 0; j < 4; ++j) {
 #ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
@@ -119,8 +120,8 @@ THOX_INLINE void store_even_odd(BFloat16* p, const Reg (&even)[4], const Reg (&o
     vst1q_u16(reinterpret_cast<uint16_t*>(p) + 8 * j, vzip1q_u16(low, high));
 #else
     // The odd 16-bit words are the upper halves.
-    const uint16x8_t low = vreinterpretq_u16_u32(bfloat16_bits(even[j]));
-    const uint16x8_t high = vreinterpretq_u16_u32(bfloat16_bits(odd[j]));
+    const uint16x8_t low = vreinterpretq_u16_u32(kPlainNaNs ? number_bits(even[j]) : bfloat16_bits(even[j]));
+    const uint16x8_t high = vreinterpretq_u16_u32(kPlainNaNs ? number_bits(odd[j]) : bfloat16_bits(odd[j]));
     vst1q_u16(reinterpret_cast<uint16_t*>(p) + 8 * j, vtrn2q_u16(low, high));
 #endif
   }

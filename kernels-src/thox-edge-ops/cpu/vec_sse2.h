@@ -22,8 +22,6 @@ THOX_INLINE Reg reg_fma(Reg a, Reg b, Reg c) { return _mm_add_ps(_mm_mul_ps(a, b
 #define THOX_FUSED 0  // reg_fma rounds once
 #define THOX_REG "x"  // a register to an assembler statement
 constexpr int kGateRegs = 4;
-constexpr float kPowerScale = 1.f;
-constexpr float kWholeBias = -1.f;
 
 THOX_INLINE Reg reg_constant(float v) { return reg_splat(v); }
 
@@ -36,13 +34,20 @@ THOX_INLINE Reg reg_clamp(Reg a, const ClampConstants& limits) {
   return _mm_min_ps(limits.high, _mm_max_ps(limits.low, a));
 }
 
-// 1 + p 2^n for p in [0.7, 1.42] and whole n in [-125, 128], of which `biased`
-// has n - 1 in its last bits. 2^n may be infinite where p 2^(n-1) is not, and a
-// sum is cheaper than a product that scales.
-THOX_INLINE Reg reg_one_plus_power(Reg p, Reg, Reg biased, Reg one) {
-  const __m128i exponent = _mm_slli_epi32(_mm_castps_si128(biased), 23);
-  const Reg half = _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(p), exponent));
-  return _mm_add_ps(_mm_add_ps(half, half), one);
+THOX_INLINE Reg reg_and(Reg a, Reg b) { return _mm_and_ps(a, b); }
+THOX_INLINE Reg reg_or(Reg a, Reg b) { return _mm_or_ps(a, b); }
+
+// Whether numbers all have `bits` where `mask` is set: `any` has the bits that
+// any of them has, `common` those that all have.
+THOX_INLINE bool have_bits(Reg any, Reg common, int bits, int mask) {
+  const __m128i wanted = _mm_set1_epi32(bits), where = _mm_set1_epi32(mask);
+  const __m128i wrong = _mm_or_si128(_mm_xor_si128(_mm_castps_si128(any), wanted), _mm_xor_si128(_mm_castps_si128(common), wanted));
+  return _mm_movemask_epi8(_mm_cmpeq_epi32(_mm_and_si128(wrong, where), _mm_setzero_si128())) == 0xffff;
+}
+
+// 2^n, where the last bits of `biased` are 127 + n.
+THOX_INLINE Reg reg_power(Reg biased) {
+  return _mm_castsi128_ps(_mm_slli_epi32(_mm_castps_si128(biased), 23));
 }
 
 THOX_INLINE Reg reg_load(const float* p) { return _mm_loadu_ps(p); }
@@ -152,11 +157,15 @@ THOX_INLINE void load_even_odd(const BFloat16* p, Reg& even, Reg& odd) {
   odd = _mm_castsi128_ps(_mm_and_si128(words, _mm_set1_epi32(-0x10000)));
 }
 
+// With kPlainNaNs the lower half of a NaN is empty, so that rounding leaves it alone.
+template <bool kPlainNaNs>
 THOX_INLINE void store_even_odd(BFloat16* p, const Reg (&even)[4], const Reg (&odd)[4]) {
-  // NaNs cost a branch only.
-  const Reg nan = _mm_or_ps(_mm_or_ps(_mm_cmpunord_ps(even[0], odd[0]), _mm_cmpunord_ps(even[1], odd[1])),
-                            _mm_or_ps(_mm_cmpunord_ps(even[2], odd[2]), _mm_cmpunord_ps(even[3], odd[3])));
-  const bool numbers = __builtin_expect(_mm_movemask_ps(nan) == 0, 1);
+  bool numbers = true;
+  if constexpr (!kPlainNaNs) {  // they cost a branch only
+    const Reg nan = _mm_or_ps(_mm_or_ps(_mm_cmpunord_ps(even[0], odd[0]), _mm_cmpunord_ps(even[1], odd[1])),
+                              _mm_or_ps(_mm_cmpunord_ps(even[2], odd[2]), _mm_cmpunord_ps(even[3], odd[3])));
+    numbers = __builtin_expect(_mm_movemask_ps(nan) == 0, 1);
+  }
   for (int j = 0; j < 4; ++j) {
     const __m128i low = numbers ? number_bits(even[j]) : bfloat16_bits(even[j]);
     const __m128i high = _mm_and_si128(numbers ? number_bits(odd[j]) : bfloat16_bits(odd[j]), _mm_set1_epi32(-0x10000));
