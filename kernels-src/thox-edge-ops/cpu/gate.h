@@ -8,6 +8,10 @@
 // to 5e-10, and the division that the sigmoid needs anyway does for both:
 // (c + r) / (c + r + 2^n (c - r)). From e^88 on 2^n (c - r) is infinite. GELU
 // computes y / ln 2 straight from g, so that its r is in units of ln 2.
+//
+// For 16-bit types a unit without fused products makes do with c = 2 + r^2 / 6 and
+// with ln 2 in one part: 6e-7 above y = -8 and 5e-6 where the sigmoid is 2^-127.
+// Rounding to fp16 alone costs 100 times as much.
 // tests/exp_error.cpp measures the sigmoid's relative error for every float.
 #pragma once
 
@@ -32,8 +36,9 @@ THOX_INLINE void together(Reg (&r)[N]) {
 
 // The coefficients of c and what rounds to a whole number: 127 + n are the last
 // bits of whole + n, which shifted to the exponent's place are 2^n.
+template <bool kShort>
 struct SigmoidConstants {
-  Reg c0, c1, c2;
+  Reg c0, c1, c2;  // without c2 if kShort
   Reg whole = reg_constant(kWhole);
   ClampConstants limits;
 
@@ -43,19 +48,23 @@ struct SigmoidConstants {
 
   // For r in units of `unit`, and n up to `limit` on both sides.
   THOX_INLINE SigmoidConstants(float unit, float limit)
-      : c0(reg_constant(2.f / unit)), c1(reg_constant(0.16666618f * unit)),
+      : c0(reg_constant((kShort ? 2.00001247f : 2.f) / unit)), c1(reg_constant((kShort ? 0.16625083f : 0.16666618f) * unit)),
         c2(reg_constant(-0.00276599f * unit * unit * unit)), limits(-limit, limit) {}
 };
 
 // r[j] becomes the sigmoid's dividend and d[j] its divisor; d[j] is whole + n.
-template <int N>
-THOX_INLINE void ratio(const SigmoidConstants& k, Reg (&r)[N], Reg (&d)[N]) {
+template <bool kShort, int N>
+THOX_INLINE void ratio(const SigmoidConstants<kShort>& k, Reg (&r)[N], Reg (&d)[N]) {
   Reg square[N], c[N];
   THOX_STEP(N) square[j] = reg_mul(r[j], r[j]);
   together(square);
-  THOX_STEP(N) c[j] = reg_fma(square[j], k.c2, k.c1);
-  together(c);
-  THOX_STEP(N) c[j] = reg_fma(square[j], c[j], k.c0);
+  if constexpr (kShort) {
+    THOX_STEP(N) c[j] = reg_fma(square[j], k.c1, k.c0);
+  } else {
+    THOX_STEP(N) c[j] = reg_fma(square[j], k.c2, k.c1);
+    together(c);
+    THOX_STEP(N) c[j] = reg_fma(square[j], c[j], k.c0);
+  }
   together(c);
   THOX_STEP(N) square[j] = reg_sub(c[j], r[j]);
   THOX_STEP(N) r[j] = reg_add(c[j], r[j]);
@@ -67,22 +76,20 @@ THOX_INLINE void ratio(const SigmoidConstants& k, Reg (&r)[N], Reg (&d)[N]) {
 // A call's constants, by Act. reduce() takes y, or GELU's g, to r and whole + n,
 // within the limits if kLimited. Alone it is no long chain: the compiler's order
 // is the better one for it then.
-template <int kAct>
+template <int kAct, bool kShort>
 struct GateConstants;
 
-template <>
-struct GateConstants<kSilu> : SigmoidConstants {
+template <bool kShort>
+struct GateConstants<kSilu, kShort> : SigmoidConstants<kShort> {
+  using SigmoidConstants<kShort>::whole, SigmoidConstants<kShort>::limits;
   Reg inverse = reg_constant(-1.44269502f);
-#if THOX_FUSED
   // With a fused product n ln 2 need not be exact. ln 2 itself is rounded, which
-  // shows for large n only.
-  Reg ln2 = reg_constant(0.693147182f);
-#else
-  // In two parts, the first short enough that its product with n is exact.
-  Reg ln2 = reg_constant(0.693359375f), ln2_rest = reg_constant(-2.12194440e-4f);
-#endif
+  // shows for large n only. Otherwise it is in two parts, the first short enough
+  // that its product with n is exact.
+  static constexpr bool kTwoParts = !THOX_FUSED && !kShort;
+  Reg ln2 = reg_constant(kTwoParts ? 0.693359375f : 0.693147182f), ln2_rest = reg_constant(-2.12194440e-4f);
 
-  THOX_INLINE GateConstants() : SigmoidConstants(1.f, 88.3f) {}
+  THOX_INLINE GateConstants() : SigmoidConstants<kShort>(1.f, 88.3f) {}
 
   template <bool kLimited, int N>
   THOX_INLINE void reduce(Reg (&y)[N], Reg (&biased)[N]) const {
@@ -96,19 +103,20 @@ struct GateConstants<kSilu> : SigmoidConstants {
     THOX_STEP(N) n[j] = reg_sub(biased[j], whole);
     THOX_STEP(N) y[j] = reg_fma(n[j], ln2, y[j]);
     together<kLimited>(y);
-#if !THOX_FUSED
-    THOX_STEP(N) y[j] = reg_fma(n[j], ln2_rest, y[j]);
-    together<kLimited>(y);
-#endif
+    if constexpr (kTwoParts) {
+      THOX_STEP(N) y[j] = reg_fma(n[j], ln2_rest, y[j]);
+      together<kLimited>(y);
+    }
   }
 };
 
-template <>
-struct GateConstants<kGeluTanh> : SigmoidConstants {
+template <bool kShort>
+struct GateConstants<kGeluTanh, kShort> : SigmoidConstants<kShort> {
+  using SigmoidConstants<kShort>::whole, SigmoidConstants<kShort>::limits;
   // Of y / ln 2 = g (cubic g^2 + linear).
   Reg linear = reg_constant(2.3022082f), cubic = reg_constant(0.102943236f);
 
-  THOX_INLINE GateConstants() : SigmoidConstants(0.693147181f, 127.4f) {}
+  THOX_INLINE GateConstants() : SigmoidConstants<kShort>(0.693147181f, 127.4f) {}
 
   template <bool kLimited, int N>
   THOX_INLINE void reduce(Reg (&g)[N], Reg (&biased)[N]) const {
@@ -139,8 +147,8 @@ struct GateConstants<kGeluTanh> : SigmoidConstants {
 };
 
 // Sixteen or 32 lanes, kGateRegs registers at a time: g becomes the result.
-template <int kAct, int kCount>
-THOX_INLINE void gated(const GateConstants<kAct>& constants, F (&g)[kCount], const F (&u)[kCount]) {
+template <class Constants, int kCount>
+THOX_INLINE void gated(const Constants& constants, F (&g)[kCount], const F (&u)[kCount]) {
   constexpr int all = kCount * kRegs, step = all < kGateRegs ? all : kGateRegs;
   _Pragma("GCC unroll 8") for (int at = 0; at < all; at += step) {
     Reg r[step], d[step];
@@ -175,8 +183,8 @@ THOX_INLINE const float* as_floats(const T* p, Reg* buffer) {
   return reinterpret_cast<const float*>(buffer);
 }
 
-template <class T, int kAct>
-__attribute__((noinline)) bool gated_chunk(const GateConstants<kAct>& constants, T* out, const T* gate, const T* up) {
+template <class T, class Constants>
+__attribute__((noinline)) bool gated_chunk(const Constants& constants, T* out, const T* gate, const T* up) {
   constexpr int all = kChunk / kRegLanes, step = kGateRegs;
   Reg floats[all], r[all], d[all];
   const float* const x = as_floats(gate, floats);

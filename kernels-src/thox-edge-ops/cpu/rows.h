@@ -128,7 +128,7 @@ template <class T, int kAct>
 void gate_blocks(const GateArgs& p, int64_t begin, int64_t end) {
   const int64_t blocks = (p.cols + kGateBlock - 1) / kGateBlock;
   int64_t row = begin / blocks, block = begin % blocks;
-  const GateConstants<kAct> constants;
+  const GateConstants<kAct, !THOX_FUSED && sizeof(T) < sizeof(float)> constants;
   for (int64_t unit = begin; unit < end; ++unit) {
     const int64_t first = block * kGateBlock;
     const int64_t cols = p.cols - first < kGateBlock ? p.cols - first : kGateBlock;
