@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/thox-ai/thoxbuild/manifests"
 )
@@ -16,7 +19,7 @@ const (
 	exitFailed      = 1   // something was tried and failed
 	exitUsage       = 2   // bad flags, arguments or configuration; nothing was tried
 	exitFindings    = 3   // the checks ran and found errors
-	exitInterrupted = 130 // SIGINT or SIGTERM
+	exitInterrupted = 130 // a signal, see Main
 )
 
 // usageError is a mistake in how the command was called or configured.
@@ -62,7 +65,7 @@ func exitCode(ctx context.Context, err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case ctx.Err() != nil || errors.Is(err, context.Canceled):
+	case ctx.Err() != nil || errors.Is(err, context.Canceled) || nobodyReads(err):
 		return exitInterrupted
 	case errors.As(err, &findings):
 		return exitFindings
@@ -73,8 +76,19 @@ func exitCode(ctx context.Context, err error) int {
 	}
 }
 
+// nobodyReads reports whether an error is that the reader of stdout went away,
+// as head does.
+func nobodyReads(err error) bool {
+	var path *fs.PathError
+	return errors.As(err, &path) && path.Path == os.Stdout.Name() && errors.Is(path, syscall.EPIPE)
+}
+
 // printError writes the final error for a person: what failed, then hints.
+// Who ends the reader of the output knows that.
 func printError(s *Streams, ctx context.Context, err error) {
+	if nobodyReads(err) {
+		return
+	}
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		fmt.Fprintln(s.Err, "thoxbuild: interrupted; run the same command again to continue")
 		return

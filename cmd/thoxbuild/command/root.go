@@ -17,10 +17,16 @@ import (
 )
 
 // Main runs one command line and returns the process exit code. The context
-// ends at the first SIGINT or SIGTERM; a second one kills the process the
-// usual way, so a hung clean-up cannot hold a terminal.
+// ends at the first signal that would end the process: an interrupt, a terminal
+// that goes away, a reader that does. Otherwise the compilers that run, each in
+// a group of its own, would outlive the command. A second signal kills the
+// process the usual way, so a hung clean-up cannot hold a terminal.
 func Main(parent context.Context, args []string, s *Streams) int {
-	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(parent, ends...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
