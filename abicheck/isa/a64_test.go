@@ -40,11 +40,7 @@ var crosses = sync.OnceValue(func() []cross {
 			break
 		}
 	}
-	store := os.Getenv("THOXBUILD_STORE")
-	if store == "" {
-		store, _ = filepath.Abs("../../.cache/store")
-	}
-	if m, _ := filepath.Glob(filepath.Join(store, "tools", "zig-[0-9]*", "zig")); len(m) > 0 {
+	if m, _ := filepath.Glob(wholeZig); len(m) > 0 {
 		cache := filepath.Join(os.TempDir(), fmt.Sprintf("thoxbuild-zig-%d", os.Getuid()))
 		target := []string{"-target", "aarch64-linux-gnu.2.28", "-fno-sanitize=all"}
 		zig := m[len(m)-1]

@@ -40,11 +40,7 @@ var compilers = sync.OnceValue(func() []cxx {
 			break
 		}
 	}
-	store := os.Getenv("THOXBUILD_STORE")
-	if store == "" {
-		store, _ = filepath.Abs("../../.cache/store")
-	}
-	if m, _ := filepath.Glob(filepath.Join(store, "tools", "zig-[0-9]*", "zig")); len(m) > 0 {
+	if m, _ := filepath.Glob(wholeZig); len(m) > 0 {
 		cache := filepath.Join(os.TempDir(), fmt.Sprintf("thoxbuild-zig-%d", os.Getuid()))
 		all = append(all, cxx{
 			name: "zig", argv: []string{m[len(m)-1], "c++", "-target", "x86_64-linux-gnu.2.28", "-fno-sanitize=undefined"},

@@ -13,16 +13,16 @@ import (
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
 )
 
-// zig finds the zig that a build fetched, which compiles and links for macOS
-// anywhere, or skips.
+// wholeZig matches the whole compiler. The store has what a kit needs of it.
+const wholeZig = "../../.venv/lib/python3*/site-packages/ziglang/zig"
+
+// zig finds the zig of the tests' environment, which compiles and links for
+// macOS anywhere, or skips.
 func zig(t *testing.T) func(args ...string) {
 	t.Helper()
-	found, _ := filepath.Glob("../../.cache/store/tools/zig-0*/zig")
-	if dir := os.Getenv("THOXBUILD_STORE"); len(found) == 0 && dir != "" {
-		found, _ = filepath.Glob(filepath.Join(dir, "tools", "zig-0*", "zig"))
-	}
+	found, _ := filepath.Glob(wholeZig)
 	if len(found) == 0 {
-		t.Skip("no zig in the store to make Mach-O files with; run make kernel")
+		t.Skip("no zig in .venv to make Mach-O files with; run make venv")
 	}
 	cache := t.TempDir()
 	return func(args ...string) {

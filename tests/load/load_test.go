@@ -89,7 +89,7 @@ func loadVariant(t *testing.T, s *toolchain.Store, name manifests.VariantName, d
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Bench{Store: s, Kit: kit, Run: run, Dir: t.TempDir(), Shared: shared}
+	b := &Bench{Store: s, Kit: kit, CC: cc, Run: run, Dir: t.TempDir(), Shared: shared}
 	b.Loader = filepath.Join(b.Dir, "loader")
 	command(t, cc, "-O1", "-o", b.Loader, "testdata/loader.c", "-ldl")
 	if rt := Runtime(s, kit); rt != "" {

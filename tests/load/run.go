@@ -19,6 +19,8 @@ import (
 type Bench struct {
 	Store *toolchain.Store
 	Kit   *toolchain.Kit
+	// CC is a C compiler for the target, which links the stand-ins.
+	CC string
 	// Loader is the loading program, and Run what it is run with, such as
 	// qemu-aarch64 with the folder of the target's C library.
 	Loader string
@@ -62,8 +64,8 @@ func (b *Bench) Make(ctx context.Context, s *Stub) error {
 		}
 		objects = append(objects, obj)
 	}
-	link := toolchain.Tool{Args: b.Kit.CXX.Args[:4:4], Env: b.Kit.CXX.Env} // zig c++ -target TRIPLE
-	args := append([]string{"-shared", "-nostdlib++", "-g0", "-Wl,-soname," + s.Soname, "-o", filepath.Join(b.Dir, s.Soname)}, objects...)
+	link := toolchain.Tool{Args: []string{b.CC}}
+	args := append([]string{"-shared", "-Wl,-soname," + s.Soname, "-o", filepath.Join(b.Dir, s.Soname)}, objects...)
 	if s.Needed != nil {
 		args = append(args, "-Wl,--no-as-needed")
 	}
