@@ -29,24 +29,22 @@ __global__ void __launch_bounds__(256, resident(256, 6)) norm_pairs_kernel(const
 
   begin_dependent_launch();
 
-  V held[2], gain[2];
+  V held[2], added[2], gain[2];
 #pragma unroll
   for (int j = 0; j < 2; ++j) held[j] = load<true, N>(x, j * kApart, 0);
   if constexpr (kAdd) {
-    V added[2];
 #pragma unroll
     for (int j = 0; j < 2; ++j) added[j] = load<true, N>(static_cast<const T*>(residual), j * kApart, 0);
+  }
 #pragma unroll
-    for (int j = 0; j < 2; ++j) gain[j] = load<true, N>(weight, j * kApart, 0);
+  for (int j = 0; j < 2; ++j) gain[j] = load<true, N>(weight, j * kApart, 0);
+  if constexpr (kAdd) {
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
 #pragma unroll
       for (int i = 0; i < N; ++i) held[j].v[i] = from_float<T>(to_float(held[j].v[i]) + to_float(added[j].v[i]));
       store<true, N>(residual, j * kApart, 0, held[j]);
     }
-  } else {
-#pragma unroll
-    for (int j = 0; j < 2; ++j) gain[j] = load<true, N>(weight, j * kApart, 0);
   }
   float sum[2] = {0.f, 0.f};
 #pragma unroll

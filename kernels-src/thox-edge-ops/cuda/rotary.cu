@@ -12,7 +12,7 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kWalkers = 10;  // blocks of rotary_walk_kernel on one multiprocessor
 
-// An interleaved vector holds both sides of its pairs.
+// One access per side of a pair; an interleaved vector holds both sides.
 template <int N>
 __host__ __device__ constexpr int pairs_per_access(bool interleaved) {
   return interleaved && N > 1 ? N / 2 : N;
@@ -28,9 +28,8 @@ struct RotaryParams : RotaryArgs {
 // at the cosines, the sines lie `half` further.
 template <typename T, typename C, int N, bool kInterleaved>
 __device__ __forceinline__ void rotate(T* row, int other, const C* cache, int half, bool inside) {
-  // One access per side of a pair; an interleaved vector holds both sides.
   constexpr bool kPacked = kInterleaved && N > 1;
-  constexpr int kPairs = kPacked ? N / 2 : N;
+  constexpr int kPairs = pairs_per_access<N>(kInterleaved);
   Vec<T, N> a = load<true, N>(static_cast<const T*>(row), 0, 0), b;
   if constexpr (!kPacked) b = load<true, N>(static_cast<const T*>(row), other, 0);
   if (!inside) return;
