@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/thox-ai/thoxbuild/internal/filetime"
 )
 
 // stamp tells whether installed files are still those that a memo is about,
@@ -15,11 +17,6 @@ type stamp struct {
 	text string
 	last time.Time // of the last change to one of them
 }
-
-// racySpan is longer than the coarsest file time in use (2 s on FAT). What
-// changed less than that before it is read could change again without a new
-// time.
-const racySpan = 3 * time.Second
 
 // stampOf looks at files and folders. It is the zero stamp, which no memo has,
 // when one cannot be looked at.
@@ -31,7 +28,7 @@ func stampOf(paths ...string) stamp {
 		if err != nil {
 			return stamp{}
 		}
-		changed, inode := changeOf(fi)
+		changed, inode := filetime.Changed(fi)
 		parts = append(parts, fmt.Sprintf("%s %d %d %d %d", p, fi.Size(), fi.ModTime().UnixNano(), changed.UnixNano(), inode))
 		for _, t := range []time.Time{fi.ModTime(), changed} {
 			if t.After(last) {
@@ -62,7 +59,7 @@ func readMemo(path string, s stamp) (entry string, ok bool) {
 // writeMemo remembers what was found after s was taken, at the time read. That
 // it cannot be written does not matter: the next run finds out again.
 func writeMemo(path string, s stamp, read time.Time, entry string) {
-	if s.text == "" || read.Sub(s.last) < racySpan {
+	if s.text == "" || read.Sub(s.last) < filetime.RacySpan {
 		return
 	}
 	if b, err := json.Marshal(memo{s.text, entry}); err == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/thox-ai/thoxbuild/compile/action"
+	"github.com/thox-ai/thoxbuild/internal/filetime"
 )
 
 // Index remembers the digest (and the scan) of files by path, size, times and
@@ -50,13 +51,17 @@ type indexed struct {
 	From *action.Digest `json:"f,omitempty"`
 }
 
+// indexedStat takes what tells a changed file from the same one. The change
+// time catches an edit that sets the modification time back.
+func indexedStat(fi os.FileInfo) *indexed {
+	changed, inode := filetime.Changed(fi)
+	return &indexed{Size: fi.Size(), MTime: fi.ModTime().UnixNano(), CTime: changed.UnixNano(), Inode: inode}
+}
+
 // same reports whether a file still is the one that was remembered.
 func (e *indexed) same(now *indexed) bool {
 	return e.Size == now.Size && e.MTime == now.MTime && e.CTime == now.CTime && e.Inode == now.Inode
 }
-
-// racySpan is longer than the coarsest file time in use (2 s on FAT).
-const racySpan = 3 * time.Second
 
 // settled reports whether a change of the file from the moment at on, which Now
 // gave, shows in its times. Where change times are those of the clock that Now
@@ -66,7 +71,7 @@ func (e *indexed) settled(at time.Time, sameClock bool) bool {
 	if sameClock && e.CTime%1000 != 0 {
 		return at.UnixNano() > e.CTime
 	}
-	return at.Sub(time.Unix(0, max(e.MTime, e.CTime))) > racySpan
+	return at.Sub(time.Unix(0, max(e.MTime, e.CTime))) > filetime.RacySpan
 }
 
 // Now is the time by the clock that Linux takes change times from; it moves in

@@ -1,23 +1,11 @@
 package source
 
 import (
-	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// indexedStat takes what tells a changed file from the same one. The change
-// time catches an edit that sets the modification time back.
-func indexedStat(fi os.FileInfo) *indexed {
-	e := &indexed{Size: fi.Size(), MTime: fi.ModTime().UnixNano()}
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		e.CTime, e.Inode = st.Ctim.Nano(), st.Ino
-	}
-	return e
-}
 
 // changeClock is the clock that the kernel stamps files with.
 func changeClock() time.Time {

@@ -2,14 +2,7 @@
 
 package source
 
-import (
-	"os"
-	"time"
-)
-
-func indexedStat(fi os.FileInfo) *indexed {
-	return &indexed{Size: fi.Size(), MTime: fi.ModTime().UnixNano()}
-}
+import "time"
 
 func changeClock() time.Time { return time.Now() }
 
