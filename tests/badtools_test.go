@@ -9,9 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 )
 
 // bigKernel is a kernel whose two objects hold 3 MB each.
@@ -182,59 +180,6 @@ case "$*" in *ld.lld*-shared*) truncate -s 4000000 out.so;; esac`, nil,
 			b.wrapZigBack()
 			if code, out := b.run(b.args("--rebuild")); code != 0 || !b.built() {
 				t.Errorf("with a sound compiler: exit code %d\n%s", code, out)
-			}
-		})
-	}
-}
-
-// isRunning reports whether a process of this machine has exactly this command.
-func isRunning(command string) bool {
-	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, f := range found {
-		b, _ := os.ReadFile(f)
-		if strings.TrimRight(strings.ReplaceAll(string(b), "\x00", " "), " ") == command {
-			return true
-		}
-	}
-	return false
-}
-
-// TestSignals ends a build while a compiler hangs: whatever the signal, the
-// command ends with the status of an interruption and nothing it started stays.
-func TestSignals(t *testing.T) {
-	for i, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE} {
-		t.Run(sig.String(), func(t *testing.T) {
-			t.Parallel()
-			b := newRealBuild(t, smallKernel)
-			asleep := fmt.Sprintf("sleep 6%d.%d", 1000+i, os.Getpid())
-			running := func() bool { return isRunning(asleep) }
-			b.wrapZig(`case "$*" in *one.cpp*) ` + asleep + ` & ` + asleep + `;; esac
-exec "$REAL" "$@"`)
-			args := b.args()
-			cmd := exec.Command(args[0], args[1:]...)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			for start := time.Now(); !running(); time.Sleep(20 * time.Millisecond) {
-				if time.Since(start) > time.Minute {
-					cmd.Process.Kill()
-					t.Fatal("the compiler was never started")
-				}
-			}
-			if err := cmd.Process.Signal(sig); err != nil {
-				t.Fatal(err)
-			}
-			tooLong := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
-			cmd.Wait()
-			tooLong.Stop()
-			if code := cmd.ProcessState.ExitCode(); code != 130 {
-				t.Errorf("exit code %d, expected 130", code)
-			}
-			if running() {
-				t.Errorf("%q still runs", asleep)
-			}
-			if b.built() {
-				t.Error("a variant is there")
 			}
 		})
 	}

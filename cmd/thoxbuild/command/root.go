@@ -17,18 +17,27 @@ import (
 )
 
 // Main runs one command line and returns the process exit code. The context
-// ends at the first signal that would end the process: an interrupt, a terminal
-// that goes away, a reader that does. Otherwise the compilers that run, each in
-// a group of its own, would outlive the command. A second signal kills the
-// process the usual way, so a hung clean-up cannot hold a terminal.
+// ends at the first thing that would end the process: an interrupt, a terminal
+// that goes away, an output that nobody reads any more. Otherwise the compilers
+// that run, each in a group of its own, would outlive the command. A second
+// signal kills the process the usual way, so a hung clean-up cannot hold a
+// terminal.
 func Main(parent context.Context, args []string, s *Streams) int {
-	ends := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE}
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		ends = append(ends, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(parent, ends...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+
+	// A Hub's client that hangs up raises SIGPIPE as the reader of stdout does.
+	// Caught, and the channel never read, it leaves the writer with EPIPE: an
+	// error of that connection, or for a stream the end of the command.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, unread := context.WithCancel(ctx)
+	defer unread()
+	s = s.whenUnread(unread)
 
 	root := newRoot(s)
 	root.SetArgs(args)

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"errors"
 	"io"
 	"os"
+	"syscall"
 
 	"golang.org/x/term"
 )
@@ -36,6 +38,27 @@ func OSStreams() *Streams {
 		ErrTTY:   tty(os.Stderr) && os.Getenv("TERM") != "dumb",
 		ErrWidth: width,
 	}
+}
+
+// whenUnread returns the same streams, and calls end when a write finds that
+// the reader of Out or Err has gone.
+func (s *Streams) whenUnread(end func()) *Streams {
+	watched := *s
+	watched.Out, watched.Err = watchedWriter{s.Out, end}, watchedWriter{s.Err, end}
+	return &watched
+}
+
+type watchedWriter struct {
+	w      io.Writer
+	unread func()
+}
+
+func (w watchedWriter) Write(b []byte) (int, error) {
+	n, err := w.w.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		w.unread()
+	}
+	return n, err
 }
 
 type color string
