@@ -154,14 +154,18 @@ func (s *Store) recoverOne(name string) error {
 	return os.Remove(s.unsettled(name))
 }
 
-// discard removes an entry whose lock is held. It is renamed first: one that is
+// prunedPrefix begins the names of entries on their way out.
+const prunedPrefix = "pruned-"
+
+// discard removes an entry whose lock is held. It is moved first: one that is
 // half removed must not look whole.
 func (s *Store) discard(name string) error {
-	gone := filepath.Join(s.dir, "tmp", "pruned-"+name)
-	if err := os.RemoveAll(gone); err != nil {
+	s.sweep(prunedPrefix + name)
+	gone, err := os.MkdirTemp(filepath.Join(s.dir, "tmp"), prunedPrefix+name+".")
+	if err != nil {
 		return err
 	}
-	if err := os.Rename(filepath.Join(s.dir, "tools", name), gone); err != nil {
+	if err := os.Rename(filepath.Join(s.dir, "tools", name), filepath.Join(gone, name)); err != nil {
 		return err
 	}
 	return os.RemoveAll(gone)

@@ -2,6 +2,7 @@ package toolchain
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -129,7 +130,52 @@ func TestMarkComesFirst(t *testing.T) {
 	if _, err := os.Stat(s.unsettled("tool-1")); !os.IsNotExist(err) {
 		t.Errorf("a failed entry leaves its mark: %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(s.dir, "tmp", "tool-1")); !os.IsNotExist(err) {
-		t.Errorf("a failed entry leaves its files: %v", err)
+	if left, err := os.ReadDir(filepath.Join(s.dir, "tmp")); err != nil || len(left) > 0 {
+		t.Errorf("a failed entry leaves its files: %v, %v", left, err)
+	}
+}
+
+// A process that was killed leaves a half-made entry, and perhaps a compiler
+// that goes on writing there. The next maker has a folder of its own; a prune
+// removes what is left, but not what somebody is making.
+func TestLeftBehind(t *testing.T) {
+	s, err := Open(Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close(context.Background()) })
+	leave := func(name string) string {
+		dir := filepath.Join(s.dir, "tmp", name)
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "half"), []byte("1234567"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	there := func(dir string) bool { _, err := os.Stat(dir); return err == nil }
+
+	stale := leave("tool-1.0.123")
+	var ours string
+	if _, err := s.entry(context.Background(), "tool-1.0", func(dir string) error {
+		ours = dir
+		return os.WriteFile(filepath.Join(dir, "whole"), nil, 0o644)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if ours == stale || there(stale) {
+		t.Errorf("made in %s; what was left before is there: %v", ours, there(stale))
+	}
+	if _, err := os.Stat(s.Real(VirtualRoot + "/tool-1.0/half")); !os.IsNotExist(err) {
+		t.Errorf("the entry holds what a killed process left: %v", err)
+	}
+
+	stale, pruned, busy := leave("tool-2.0.123"), leave("pruned-tool-3.0.456"), leave("tool-4.0.789")
+	lock := flock.New(filepath.Join(s.dir, "locks", "tool-4.0"))
+	if err := lock.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	freed, err := s.Prune(func(string) bool { return true })
+	if err != nil || freed != 14 || there(stale) || there(pruned) || !there(busy) {
+		t.Errorf("freed %d bytes, %v; left: %v, %v, in use: %v", freed, err, there(stale), there(pruned), there(busy))
 	}
 }

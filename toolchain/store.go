@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"syscall"
@@ -192,11 +191,12 @@ func (s *Store) make(ctx context.Context, name string, fill func(dir string) err
 	if s.has(name) {
 		return nil, nil
 	}
-	tmp := filepath.Join(s.dir, "tmp", name)
-	if err := os.RemoveAll(tmp); err != nil { // left by a killed process; its lock is ours now
+	s.sweep(name)
+	tmp, err := os.MkdirTemp(filepath.Join(s.dir, "tmp"), name+".")
+	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(tmp, 0o755); err != nil {
+	if err := os.Chmod(tmp, 0o755); err != nil {
 		return nil, err
 	}
 	mark, err := s.mark(ctx, name) // now, while the disk has little else to write
@@ -220,6 +220,21 @@ func (s *Store) make(ctx context.Context, name string, fill func(dir string) err
 	return nil, err
 }
 
+// sweep removes what killed processes left of an entry whose lock is held, and
+// returns how large it was. A compiler that one of them started may still run
+// and write there, which is why no two makers share a folder; what cannot be
+// removed for that reason stays for the next sweep.
+func (s *Store) sweep(name string) (freed int64) {
+	left, _ := filepath.Glob(filepath.Join(s.dir, "tmp", name+".*"))
+	for _, dir := range left {
+		size := treeSize(dir)
+		if os.RemoveAll(dir) == nil {
+			freed += size
+		}
+	}
+	return freed
+}
+
 // has reports whether an entry is there.
 func (s *Store) has(name string) bool { return isDir(filepath.Join(s.dir, "tools", name)) }
 
@@ -236,100 +251,6 @@ func syncFS(dir string) bool {
 func isDir(p string) bool {
 	fi, err := os.Stat(p)
 	return err == nil && fi.IsDir()
-}
-
-// Entry is a folder of the store.
-type Entry struct {
-	Name  string
-	Bytes int64
-	Used  time.Time
-}
-
-// List names the store's entries with their sizes.
-func (s *Store) List() ([]Entry, error) {
-	dirs, err := os.ReadDir(filepath.Join(s.dir, "tools"))
-	if err != nil {
-		return nil, err
-	}
-	var out []Entry
-	for _, d := range dirs {
-		e := Entry{Name: d.Name(), Bytes: treeSize(filepath.Join(s.dir, "tools", d.Name()))}
-		if fi, err := d.Info(); err == nil {
-			e.Used = fi.ModTime()
-		}
-		out = append(out, e)
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
-	return out, nil
-}
-
-// Prune removes entries that keep does not name, downloads and left-overs of
-// killed processes, and reports how many bytes that freed. An entry that
-// another process is making is left alone.
-func (s *Store) Prune(keep func(name string) bool) (freed int64, err error) {
-	entries, err := s.List()
-	if err != nil {
-		return 0, err
-	}
-	for _, e := range entries {
-		if keep(e.Name) {
-			continue
-		}
-		lock := flock.New(filepath.Join(s.dir, "locks", e.Name))
-		if ok, err := lock.TryLock(); err != nil || !ok {
-			continue
-		}
-		err := s.discard(e.Name)
-		lock.Unlock()
-		if err != nil {
-			return freed, s.writeError("prune "+e.Name, err)
-		}
-		freed += e.Bytes
-	}
-	for _, d := range []string{"downloads"} {
-		files, _ := os.ReadDir(filepath.Join(s.dir, d))
-		for _, f := range files {
-			if fi, err := f.Info(); err == nil && os.Remove(filepath.Join(s.dir, d, f.Name())) == nil {
-				freed += fi.Size()
-			}
-		}
-	}
-	return freed, nil
-}
-
-// PruneCompilerCaches removes the folders that LocalEnv has named and that were
-// made longer ago than age. No command may be running.
-func (s *Store) PruneCompilerCaches(age time.Duration) (freed int64, err error) {
-	dirs, err := os.ReadDir(filepath.Join(s.dir, "zig-cache"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
-	}
-	for _, d := range dirs {
-		fi, err := d.Info()
-		if err != nil || time.Since(fi.ModTime()) <= age {
-			continue
-		}
-		dir := filepath.Join(s.dir, "zig-cache", d.Name())
-		size := treeSize(dir)
-		if err := os.RemoveAll(dir); err != nil {
-			return freed, s.writeError("prune "+dir, err)
-		}
-		freed += size
-	}
-	return freed, nil
-}
-
-// treeSize adds the sizes of the files below a folder.
-func treeSize(dir string) (bytes int64) {
-	filepath.WalkDir(dir, func(_ string, f fs.DirEntry, err error) error {
-		if err == nil && f.Type().IsRegular() {
-			if fi, err := f.Info(); err == nil {
-				bytes += fi.Size()
-			}
-		}
-		return nil
-	})
-	return bytes
 }
 
 // fingerprint digests labelled facts into the short form that entry names and
