@@ -62,8 +62,16 @@ func TestFaults(t *testing.T) {
 				}
 				t.Parallel()
 				tried.Add(1)
-				metal := t.TempDir()
+				metal := filepath.Join(t.TempDir(), "metal")
 				if err := os.CopyFS(metal, os.DirFS(shaders)); err != nil {
+					t.Fatal(err)
+				}
+				// What the host code finds one folder up.
+				args, err := os.ReadFile(filepath.Join(shaders, "..", "edge_ops_args.h"))
+				if err == nil {
+					err = os.WriteFile(filepath.Join(metal, "..", "edge_ops_args.h"), args, 0o666)
+				}
+				if err != nil {
 					t.Fatal(err)
 				}
 				path := filepath.Join(metal, f.file)
