@@ -1,18 +1,15 @@
 package oci
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -44,51 +41,12 @@ func registries(t *testing.T, f func(t *testing.T, host string)) {
 		f(t, strings.TrimPrefix(s.URL, "http://"))
 	})
 	t.Run("docker-registry", func(t *testing.T) {
-		f(t, dockerRegistry(t))
-	})
-}
-
-// dockerRegistry starts the real thing on a free port.
-func dockerRegistry(t *testing.T) string {
-	bin, err := exec.LookPath("docker-registry")
-	if err != nil {
-		t.Skip("needs docker-registry on the PATH (the Debian package of that name)")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	dir := t.TempDir()
-	conf := filepath.Join(dir, "config.yml")
-	text := fmt.Sprintf("version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: %s\nhttp:\n  addr: %s\n", filepath.Join(dir, "data"), addr)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(bin, "serve", conf)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Log(out.String())
+		host := hubtest.DockerRegistry(t)
+		if host == "" {
+			t.Skip("needs docker-registry on the PATH (the Debian package of that name)")
 		}
+		f(t, host)
 	})
-	for range 200 {
-		resp, err := http.Get("http://" + addr + "/v2/")
-		if err == nil {
-			resp.Body.Close()
-			return addr
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatalf("docker-registry does not answer: %s", out.String())
-	return ""
 }
 
 func target(t testing.TB, s string) Target {

@@ -5,12 +5,10 @@ import (
 	"io"
 	"log"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -49,41 +47,10 @@ func inProcess(*testing.T) (http.Handler, string) {
 // dockerRegistry starts the real one for all runs of a test; it resumes
 // uploads and keeps referrers in tags.
 func dockerRegistry(t *testing.T) registryMaker {
-	bin, err := exec.LookPath("docker-registry")
-	if err != nil {
+	addr := hubtest.DockerRegistry(t)
+	if addr == "" {
 		t.Log("without docker-registry, which is not on the PATH (the Debian package of that name)")
 		return nil
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	dir := t.TempDir()
-	conf := filepath.Join(dir, "config.yml")
-	text := fmt.Sprintf("version: 0.1\nlog:\n  level: error\n  accesslog:\n    disabled: true\nstorage:\n  filesystem:\n    rootdirectory: %s\nhttp:\n  addr: %s\n", filepath.Join(dir, "data"), addr)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(bin, "serve", conf)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	for try := 0; ; try++ {
-		resp, err := http.Get("http://" + addr + "/v2/")
-		if err == nil {
-			resp.Body.Close()
-			break
-		}
-		if try > 200 {
-			t.Fatalf("docker-registry does not answer: %v", err)
-		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: addr})

@@ -1,4 +1,5 @@
-// Package hubtest makes variants for the tests of this room.
+// Package hubtest makes variants for the tests of this room, and starts a real
+// registry for them.
 package hubtest
 
 import (
