@@ -2,12 +2,10 @@ package publish
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thox-ai/thoxbuild/hub/bundle"
 	"github.com/thox-ai/thoxbuild/hub/client"
 	"github.com/thox-ai/thoxbuild/hub/internal/hubtest"
 	"github.com/thox-ai/thoxbuild/hub/internal/memhub"
@@ -232,76 +229,6 @@ func TestReplaceDeletesStaleFilesOnly(t *testing.T) {
 	}
 }
 
-func TestGatesListEverythingAndWriteNothing(t *testing.T) {
-	dir := t.TempDir()
-	writeVariant(t, dir, variantA, 1, sample("a"), nil)
-	writeVariant(t, dir, variantB, 2, sample("b"), func(m *manifests.Metadata) { m.Provenance.Kernel.Dirty = true })
-	if err := os.WriteFile(filepath.Join(dir, "build", variantA, "_ops.py"), []byte("changed"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	h := memhub.New()
-	o := options(t, serve(t, h), dir)
-	o.Required = []string{variantA, "torch213-metal-aarch64-darwin"}
-	o.Gates = []Gate{func(context.Context, *bundle.Bundle) error { return errors.New("GLIBC_2.34 in _demo.abi3.so") }}
-	_, err := Run(t.Context(), o)
-	if err == nil {
-		t.Fatal("published")
-	}
-	for _, want := range []string{"has version 1", "uncommitted", "_ops.py", "torch213-metal-aarch64-darwin", "GLIBC_2.34"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in: %v", want, err)
-		}
-	}
-	if len(h.Repos) != 0 {
-		t.Error("something was written")
-	}
-}
-
-func TestBadBundles(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "id_rsa")
-	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, tc := range map[string]struct {
-		spoil func(dir string) error
-		want  string
-	}{
-		"no metadata": {func(d string) error { return os.Remove(filepath.Join(d, "build", variantA, "metadata.json")) }, "no metadata.json"},
-		"link out":    {func(d string) error { return os.Symlink(secret, filepath.Join(d, "build", variantA, "x.txt")) }, "leaves the variant"},
-		"bad name": {func(d string) error {
-			return os.Rename(filepath.Join(d, "build", variantB), filepath.Join(d, "build", "torch2-cpu"))
-		}, "torch2-cpu"},
-		"no name key": {func(d string) error {
-			return os.WriteFile(filepath.Join(d, "build", variantA, "metadata.json"), []byte(`{"version":1}`), 0o644)
-		}, "name"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			writeVariant(t, dir, variantA, 1, sample("a"), nil)
-			writeVariant(t, dir, variantB, 1, sample("b"), nil)
-			if err := tc.spoil(dir); err != nil {
-				t.Fatal(err)
-			}
-			h := memhub.New()
-			_, err := Run(t.Context(), options(t, serve(t, h), dir))
-			if err == nil || !strings.Contains(err.Error(), tc.want) || len(h.Repos) != 0 {
-				t.Errorf("error %v, repos %d", err, len(h.Repos))
-			}
-		})
-	}
-}
-
-func TestIgnoredFileIsRefused(t *testing.T) {
-	h := memhub.New()
-	h.Ignore = ".so"
-	dir := t.TempDir()
-	writeVariant(t, dir, variantA, 1, sample("a"), nil)
-	_, err := Run(t.Context(), options(t, serve(t, h), dir))
-	if err == nil || !strings.Contains(err.Error(), ".gitignore") || h.Head(repoKey, "v1") != nil {
-		t.Errorf("%v", err)
-	}
-}
-
 // Batches: every commit shows each variant whole or not at all, and one that
 // needs several commits has no metadata until it is whole.
 func TestBatchesShowNoHalfVariant(t *testing.T) {
@@ -387,168 +314,6 @@ func TestCreatePR(t *testing.T) {
 		}
 		checkWhole(t, repo.Commits[repo.PRs[0]], variantA)
 	})
-}
-
-func TestParentCommit(t *testing.T) {
-	h := memhub.New()
-	s := serve(t, h)
-	dir := t.TempDir()
-	writeVariant(t, dir, variantA, 1, sample("a"), nil)
-	o := options(t, s, dir)
-	first := mustRun(t, o).Revision
-	h.Put(repoKey, "v1", func(f map[string]memhub.File) { f["x"] = memhub.File{Data: []byte("x")} })
-	writeVariant(t, dir, variantA, 1, sample("b"), nil)
-	o.ParentCommit = first
-	if _, err := Run(t.Context(), o); !errors.Is(err, ErrConflict) {
-		t.Errorf("%v", err)
-	}
-	o.ParentCommit = h.Head(repoKey, "v1").ID
-	mustRun(t, o)
-}
-
-// A persistent 412 is not a race and must end.
-func TestPersistent412Ends(t *testing.T) {
-	h := memhub.New()
-	commits := 0
-	h.Tamper = func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(r.URL.Path, "/commit/") {
-			return false
-		}
-		_, _ = io.Copy(io.Discard, r.Body)
-		commits++
-		http.Error(w, `{"error":"A commit has happened since. Please refresh and try again."}`, http.StatusPreconditionFailed)
-		return true
-	}
-	dir := t.TempDir()
-	writeVariant(t, dir, variantA, 1, sample("a"), nil)
-	_, err := Run(t.Context(), options(t, serve(t, h), dir))
-	if !errors.Is(err, client.ErrParentMoved) || commits != maxStuck || !strings.Contains(err.Error(), "A commit has happened since") {
-		t.Errorf("%d commits, %v", commits, err)
-	}
-}
-
-// Refusals end at once, with the server's text.
-func TestRefusalsAreNotRetried(t *testing.T) {
-	for _, status := range []int{400, 401, 403, 404} {
-		h := memhub.New()
-		calls := 0
-		h.Tamper = func(w http.ResponseWriter, r *http.Request) bool {
-			if !strings.Contains(r.URL.Path, "/commit/") {
-				return false
-			}
-			calls++
-			http.Error(w, `{"error":"storage limit reached"}`, status)
-			return true
-		}
-		dir := t.TempDir()
-		writeVariant(t, dir, variantA, 1, sample("a"), nil)
-		_, err := Run(t.Context(), options(t, serve(t, h), dir))
-		if err == nil || calls != 1 || !strings.Contains(err.Error(), "storage limit reached") {
-			t.Errorf("%d: %d calls, %v", status, calls, err)
-		}
-	}
-}
-
-// An answer that is lost after the commit was applied must not lead to a
-// second commit.
-func TestLostCommitAnswer(t *testing.T) {
-	for _, how := range []string{"cut", "500", "garbage"} {
-		t.Run(how, func(t *testing.T) {
-			h := memhub.New()
-			lost := 0
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if strings.Contains(r.URL.Path, "/commit/") && lost == 0 {
-					lost++
-					rec := httptest.NewRecorder()
-					h.ServeHTTP(rec, r)
-					switch how {
-					case "cut":
-						panic(http.ErrAbortHandler)
-					case "500":
-						w.WriteHeader(500)
-					case "garbage":
-						_, _ = io.WriteString(w, `{"succ`)
-					}
-					return
-				}
-				h.ServeHTTP(w, r)
-			}))
-			defer s.Close()
-			dir := t.TempDir()
-			writeVariant(t, dir, variantA, 1, sample("a"), nil)
-			r := mustRun(t, options(t, server{h, s.URL}, dir))
-			if n := len(h.History(repoKey, "v1")); n != 2 || r.Revision != h.Head(repoKey, "v1").ID || r.Status != Uploaded {
-				t.Errorf("%d commits, %+v", n, r)
-			}
-		})
-	}
-}
-
-func TestRaces(t *testing.T) {
-	names := []string{variantA, variantB, "torch212-cxx11-cu126-x86_64-linux", "torch212-cxx11-cu130-x86_64-linux", "torch212-cxx11-cu132-x86_64-linux", "torch213-cxx11-cu126-x86_64-linux", "torch213-cxx11-cu130-x86_64-linux", "torch213-cxx11-cu132-x86_64-linux"}
-	for _, n := range []int{2, 8} {
-		t.Run(fmt.Sprintf("%d publishers of different variants", n), func(t *testing.T) {
-			h := memhub.New()
-			s := serve(t, h)
-			var wg sync.WaitGroup
-			for _, name := range names[:n] {
-				dir := t.TempDir()
-				writeVariant(t, dir, name, 1, sample(name), nil)
-				wg.Go(func() {
-					if _, err := Run(context.Background(), options(t, s, dir)); err != nil {
-						t.Errorf("%s: %v", name, err)
-					}
-				})
-			}
-			wg.Wait()
-			c := h.Head(repoKey, "v1")
-			if c == nil {
-				t.Fatal("no branch")
-			}
-			for _, name := range names[:n] {
-				if _, ok := c.Files["build/"+name+"/metadata.json"]; !ok {
-					t.Errorf("%s is missing at the end", name)
-				}
-				checkWhole(t, c, name)
-			}
-			if got := len(h.History(repoKey, "v1")); got != n+1 {
-				t.Errorf("%d commits, want one of each publisher", got-1)
-			}
-		})
-		t.Run(fmt.Sprintf("%d publishers of one variant", n), func(t *testing.T) {
-			h := memhub.New()
-			s := serve(t, h)
-			base := t.TempDir()
-			writeVariant(t, base, variantB, 1, sample("base"), nil)
-			mustRun(t, options(t, s, base))
-			var wg sync.WaitGroup
-			var mu sync.Mutex
-			won := 0
-			for i := range n {
-				dir := t.TempDir()
-				writeVariant(t, dir, variantA, 1, sample(fmt.Sprint(i)), nil)
-				wg.Go(func() {
-					_, err := Run(context.Background(), options(t, s, dir))
-					mu.Lock()
-					defer mu.Unlock()
-					if err == nil {
-						won++
-					} else if !errors.Is(err, ErrConflict) {
-						t.Errorf("%d: %v", i, err)
-					}
-				})
-			}
-			wg.Wait()
-			// One that starts after another has finished sees its variant and
-			// replaces it knowingly; what may not happen is a mix.
-			if won == 0 || len(h.History(repoKey, "v1")) != 2+won {
-				t.Errorf("%d won, %d commits", won, len(h.History(repoKey, "v1"))-2)
-			}
-			for _, c := range h.History(repoKey, "v1") {
-				checkWhole(t, c, variantA)
-			}
-		})
-	}
 }
 
 // The token reaches the Hub and no other place.
