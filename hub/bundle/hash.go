@@ -11,7 +11,10 @@ import (
 	"hash"
 	"io"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/thox-ai/thoxbuild/hub/client"
+	"github.com/thox-ai/thoxbuild/hub/lock"
 	"github.com/thox-ai/thoxbuild/manifests"
 )
 
@@ -74,4 +77,57 @@ func hashFile(ctx context.Context, f *client.File, alg manifests.Algorithm, gitI
 		raw = other.Sum(nil)
 	}
 	return base64.StdEncoding.EncodeToString(raw), nil
+}
+
+// hash fills in the digests, several files at once.
+func (b *Bundle) hash(ctx context.Context, parallel int, git bool) error {
+	if parallel <= 0 {
+		parallel = 4
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	sums := make([][]string, len(b.Variants))
+	for n, v := range b.Variants {
+		sums[n] = make([]string, len(v.Files))
+		for i := range v.Files {
+			g.Go(func() error {
+				alg := manifests.SHA256
+				if v.Metadata.Digest != nil {
+					alg = v.Metadata.Digest.Algorithm
+				}
+				sum, err := hashFile(ctx, &v.Files[i], alg, git)
+				sums[n][i] = sum
+				if err != nil {
+					return fmt.Errorf("variant %s: %s: %w", v.Name, v.Files[i].Path, err)
+				}
+				return nil
+			})
+		}
+	}
+	var rest []*client.File
+	if b.Card != nil {
+		rest = append(rest, b.Card)
+	}
+	for i := range b.Benchmarks {
+		rest = append(rest, &b.Benchmarks[i])
+	}
+	for _, f := range rest {
+		g.Go(func() error {
+			_, err := hashFile(ctx, f, manifests.SHA256, git)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for n, v := range b.Variants {
+		v.sums = map[string]string{}
+		hexes := map[string]string{}
+		for i, f := range v.Files {
+			v.sums[f.Path] = sums[n][i]
+			hexes[f.Path] = f.SHA256
+		}
+		v.Digest = lock.VariantDigest(hexes)
+	}
+	return nil
 }
