@@ -37,11 +37,14 @@ func Main(parent context.Context, args []string, s *Streams) int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, unread := context.WithCancel(ctx)
 	defer unread()
-	s = s.whenUnread(unread)
+	s, answer := s.watch(unread)
 
 	root := newRoot(s)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = answer() // an answer that is cut short is none
+	}
 	if err != nil {
 		printError(s, ctx, err)
 	}

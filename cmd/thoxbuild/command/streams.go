@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"syscall"
 
 	"golang.org/x/term"
@@ -40,25 +41,43 @@ func OSStreams() *Streams {
 	}
 }
 
-// whenUnread returns the same streams, and calls end when a write finds that
-// the reader of Out or Err has gone.
-func (s *Streams) whenUnread(end func()) *Streams {
-	watched := *s
-	watched.Out, watched.Err = watchedWriter{s.Out, end}, watchedWriter{s.Err, end}
-	return &watched
+// watch returns the same streams, and calls unread when a write finds that the
+// reader of Out or Err has gone. answer is the first error of a write to Out,
+// whether or not the verb that wrote looked at it.
+func (s *Streams) watch(unread func()) (watched *Streams, answer func() error) {
+	w := *s
+	out := &watchedWriter{w: s.Out, unread: unread}
+	w.Out, w.Err = out, &watchedWriter{w: s.Err, unread: unread}
+	return &w, out.failed
 }
 
 type watchedWriter struct {
 	w      io.Writer
 	unread func()
+
+	mu    sync.Mutex
+	first error // guarded by mu
 }
 
-func (w watchedWriter) Write(b []byte) (int, error) {
+func (w *watchedWriter) Write(b []byte) (int, error) {
 	n, err := w.w.Write(b)
+	if err != nil {
+		w.mu.Lock()
+		if w.first == nil {
+			w.first = err
+		}
+		w.mu.Unlock()
+	}
 	if errors.Is(err, syscall.EPIPE) {
 		w.unread()
 	}
 	return n, err
+}
+
+func (w *watchedWriter) failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.first
 }
 
 type color string
