@@ -95,7 +95,7 @@ func (g *globals) expand(ctx context.Context, p *manifests.Project, sel selectio
 	probe := g.probe(ctx, p.Workspace.Toolchain.CUDA)
 	var out []chosen
 	known := map[string]bool{}
-	var globErr error
+	var all []matrix.Variant
 	for _, k := range p.Kernels {
 		known[k.General.Name] = true
 		if len(sel.kernels) > 0 && !slices.Contains(sel.kernels, k.General.Name) {
@@ -106,23 +106,29 @@ func (g *globals) expand(ctx context.Context, p *manifests.Project, sel selectio
 			return nil, usageError{err}
 		}
 		matrix.Decide(vs, probe)
-		missing := matrix.MissingRequired(k, p.Workspace, vs)
-		if vs, err = matrix.Select(vs, sel.variants); err != nil {
-			globErr = err // another kernel of the workspace may have it
-			continue
-		}
-		if sel.required {
-			vs = filter(vs, func(v matrix.Variant) bool { return v.Status == matrix.Required })
-		}
-		out = append(out, chosen{k, vs, missing})
+		out = append(out, chosen{kernel: k, missing: matrix.MissingRequired(k, p.Workspace, vs)})
+		all = append(all, vs...)
 	}
 	for _, name := range sel.kernels {
 		if !known[name] {
 			return nil, usagef("the workspace has no kernel %q", name)
 		}
 	}
-	if len(out) == 0 && globErr != nil {
-		return nil, withHint(usageError{globErr}, "'thoxbuild matrix' lists the variants")
+	// A glob is for all kernels together: each need not have what it names.
+	all, err := matrix.Select(all, sel.variants)
+	if err != nil {
+		return nil, withHint(usageError{err}, "'thoxbuild matrix' lists the variants")
+	}
+	for i := range out {
+		out[i].variants = filter(all, func(v matrix.Variant) bool { return v.Kernel == out[i].kernel })
+	}
+	if len(sel.variants) > 0 {
+		out = filter(out, func(c chosen) bool { return len(c.variants) > 0 })
+	}
+	if sel.required {
+		for i := range out {
+			out[i].variants = filter(out[i].variants, func(v matrix.Variant) bool { return v.Status == matrix.Required })
+		}
 	}
 	if shard != nil {
 		return out, g.takeShard(*shard, out)
