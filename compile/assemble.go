@@ -3,7 +3,6 @@ package compile
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,14 +12,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gofrs/flock"
-
 	"github.com/thox-ai/thoxbuild/compile/action"
 	"github.com/thox-ai/thoxbuild/manifests"
 )
-
-// tempPrefix starts the names of folders that are being put together.
-const tempPrefix = ".thoxbuild-"
 
 // assembleAll puts the folder of each variant together whose actions
 // succeeded.
@@ -41,7 +35,7 @@ func (r *runner) assembleAll(ctx context.Context) {
 				v.Cached = true
 			default:
 				if !locked {
-					unlock, err := r.lockOut()
+					unlock, err := r.lockOut(ctx)
 					if err != nil {
 						v.Err = err
 						break
@@ -150,30 +144,6 @@ func (p *Plan) unchanged(dir string, files []packageFile) bool {
 		return nil
 	})
 	return err == nil && len(want) == 0
-}
-
-// lockOut keeps other processes from assembling into the same folder, and
-// removes what a killed one left half done. The lock lies in the cache:
-// build/ holds variants and the reports about them.
-func (r *runner) lockOut() (unlock func(), err error) {
-	out := r.p.cfg.OutDir
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256([]byte(out))
-	dir := filepath.Join(r.o.Cache.Dir(), "locks")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, err
-	}
-	l := flock.New(filepath.Join(dir, hex.EncodeToString(sum[:8])))
-	if err := l.Lock(); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", out, err)
-	}
-	left, _ := filepath.Glob(filepath.Join(out, tempPrefix+"*"))
-	for _, d := range left {
-		os.RemoveAll(d)
-	}
-	return func() { l.Unlock() }, nil
 }
 
 // assemble writes a variant's folder beside the old one and puts it in its
