@@ -177,7 +177,7 @@ func buildCUDA(t *testing.T, s *toolchain.Store, name, dir, without string) map[
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cache.Open(filepath.Join(dir, "cache"))
+	c, err := cache.Open(t.Context(), filepath.Join(dir, "cache"))
 	if err != nil {
 		t.Fatal(err)
 	}

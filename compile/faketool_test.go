@@ -151,7 +151,7 @@ func newBench(t testing.TB, dir string) *bench {
 	if err := os.CopyFS(kernel, os.DirFS("testdata/tiny")); err != nil {
 		t.Fatal(err)
 	}
-	c, err := cache.Open(filepath.Join(dir, "cache"))
+	c, err := cache.Open(t.Context(), filepath.Join(dir, "cache"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func hashTree(t *testing.T, dir string) map[string]string {
 // reopen joins a bench's cache as another process would.
 func reopen(t testing.TB, b *bench) *cache.Disk {
 	t.Helper()
-	c, err := cache.Open(b.cache.Dir())
+	c, err := cache.Open(t.Context(), b.cache.Dir())
 	if err != nil {
 		t.Fatal(err)
 	}

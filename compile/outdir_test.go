@@ -20,7 +20,7 @@ func TestLockOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	build := func(store, out string) *runner {
-		c, err := cache.Open(filepath.Join(dir, store))
+		c, err := cache.Open(t.Context(), filepath.Join(dir, store))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,6 @@ import (
 	"sort"
 	"strings"
 	"time"
-
-	"github.com/gofrs/flock"
 )
 
 // Entry is a folder of the store.
@@ -49,7 +47,7 @@ func (s *Store) Prune(keep func(name string) bool) (freed int64, err error) {
 		if keep(e.Name) {
 			continue
 		}
-		lock := flock.New(filepath.Join(s.dir, "locks", e.Name))
+		lock := s.lockOf(e.Name)
 		if ok, err := lock.TryLock(); err != nil || !ok {
 			continue
 		}
@@ -70,7 +68,7 @@ func (s *Store) Prune(keep func(name string) bool) (freed int64, err error) {
 	for _, d := range left {
 		// NAME.RANDOM, or as discard names it.
 		name := strings.TrimPrefix(strings.TrimSuffix(d.Name(), filepath.Ext(d.Name())), prunedPrefix)
-		lock := flock.New(filepath.Join(s.dir, "locks", name))
+		lock := s.lockOf(name)
 		if ok, err := lock.TryLock(); err != nil || !ok {
 			continue
 		}

@@ -34,10 +34,10 @@ func (s *Store) mark(ctx context.Context, name string) (*flock.Flock, error) {
 		return nil, nil
 	}
 	path := s.unsettled(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return nil, err
 	}
-	lock := flock.New(path)
+	lock := flock.New(path, flock.SetPermissions(sharedFile))
 	if ok, err := lock.TryLockContext(ctx, 50*time.Millisecond); err != nil || !ok {
 		return nil, errors.Join(err, ctx.Err())
 	}
@@ -49,7 +49,7 @@ func (s *Store) mark(ctx context.Context, name string) (*flock.Flock, error) {
 }
 
 func writeSynced(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, sharedFile)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *Store) settle(name string, mark *flock.Flock) {
 // under the lock of their entry; where somebody has it, the mark stays for the
 // next Open.
 func (s *Store) unmark(name string) {
-	lock := flock.New(filepath.Join(s.dir, "locks", name))
+	lock := s.lockOf(name)
 	if ok, err := lock.TryLock(); err != nil || !ok {
 		return
 	}
@@ -130,12 +130,12 @@ func (s *Store) recover() error {
 }
 
 func (s *Store) recoverOne(name string) error {
-	lock := flock.New(filepath.Join(s.dir, "locks", name))
+	lock := s.lockOf(name)
 	if ok, err := lock.TryLock(); err != nil || !ok {
 		return nil // being made
 	}
 	defer lock.Unlock()
-	mark := flock.New(s.unsettled(name))
+	mark := flock.New(s.unsettled(name), flock.SetPermissions(sharedFile))
 	if ok, err := mark.TryLock(); err != nil || !ok {
 		return nil // being synced
 	}

@@ -102,7 +102,7 @@ func Open(o Options) (*Store, error) {
 		return IndexURL(ctx, o.IndexURL)
 	}}
 	for _, d := range []string{"tools", "tmp", "locks"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o777); err != nil {
 			return nil, s.writeError("open the store "+dir, err)
 		}
 	}
@@ -163,7 +163,7 @@ func (s *Store) entry(ctx context.Context, name string, fill func(dir string) er
 		return virtual, nil
 	}
 	// One process makes it, others wait and find it.
-	lock := flock.New(filepath.Join(s.dir, "locks", name))
+	lock := s.lockOf(name)
 	if ok, err := lock.TryLockContext(ctx, 100*time.Millisecond); err != nil || !ok {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
@@ -233,6 +233,15 @@ func (s *Store) sweep(name string) (freed int64) {
 		}
 	}
 	return freed
+}
+
+// sharedFile are the permissions of locks and marks. Like those of the store's
+// folders they leave it to the umask whether a group shares the store.
+const sharedFile = 0o666
+
+// lockOf is held by whoever makes or removes an entry.
+func (s *Store) lockOf(name string) *flock.Flock {
+	return flock.New(filepath.Join(s.dir, "locks", name), flock.SetPermissions(sharedFile))
 }
 
 // has reports whether an entry is there.

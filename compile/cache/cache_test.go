@@ -23,7 +23,7 @@ var key = action.DigestOf([]byte("an action"))
 
 func open(t *testing.T, dir string) *Disk {
 	t.Helper()
-	d, err := Open(dir)
+	d, err := Open(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,14 +308,14 @@ func TestReadOnlyFolder(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(filepath.Join(file, "cache")); err == nil || !strings.Contains(err.Error(), "--store") {
+	if _, err := Open(t.Context(), filepath.Join(file, "cache")); err == nil || !strings.Contains(err.Error(), "--store") {
 		t.Errorf("%v", err)
 	}
 }
 
 // An entry of any bytes is a miss or a result that could have been stored.
 func FuzzEntry(f *testing.F) {
-	d, err := Open(f.TempDir())
+	d, err := Open(f.Context(), f.TempDir())
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,8 +35,9 @@ var _ action.Sink = (*Disk)(nil)
 var ErrMiss = errors.New("not in the cache")
 
 // Open makes the folder where it is missing and joins those who use it. It
-// fails when nothing can be written there. Close lets Trim in again.
-func Open(dir string) (*Disk, error) {
+// fails when nothing can be written there, and waits while Alone keeps others
+// out. Close lets Trim in again.
+func Open(ctx context.Context, dir string) (*Disk, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -46,8 +48,8 @@ func Open(dir string) (*Disk, error) {
 			return nil, fmt.Errorf("open the build cache: %w; choose another place with --store or THOXBUILD_STORE", err)
 		}
 	}
-	d.lock = flock.New(filepath.Join(dir, "lock"))
-	if err := d.lock.RLock(); err != nil {
+	d.lock = flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o666)) // the umask decides who shares it
+	if _, err := d.lock.TryRLockContext(ctx, 50*time.Millisecond); err != nil {
 		return nil, fmt.Errorf("open the build cache %s: %w", dir, err)
 	}
 	if d.scratch, err = newScratch(filepath.Join(dir, "scratch")); err != nil {

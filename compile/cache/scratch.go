@@ -56,8 +56,11 @@ func sweep(parent string) {
 		if ok, err := l.TryLock(); err != nil || !ok {
 			continue
 		}
-		os.RemoveAll(strings.TrimSuffix(name, ".lock"))
-		os.Remove(name)
+		// Without its lock nobody would find the folder again: where a compiler
+		// that outlived its build still writes there, both stay.
+		if os.RemoveAll(strings.TrimSuffix(name, ".lock")) == nil {
+			os.Remove(name)
+		}
 		l.Unlock()
 	}
 }

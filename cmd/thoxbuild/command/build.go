@@ -95,7 +95,7 @@ func (g *globals) openBench(ctx context.Context, sel selection, progress toolcha
 		return nil, err
 	}
 	dir := filepath.Join(b.store.Dir(), "cache")
-	if b.cache, err = cache.Open(dir); err != nil {
+	if b.cache, err = cache.Open(ctx, dir); err != nil {
 		return nil, withHint(err, "the cache must be writable; choose another place with --store DIR")
 	}
 	b.index = source.OpenIndex(filepath.Join(dir, "sources.index"))

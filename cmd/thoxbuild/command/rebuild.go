@@ -172,7 +172,7 @@ func (g *globals) buildAgain(ctx context.Context, from, kernel string, names []s
 		return nil, err
 	}
 	defer b.store.Close(ctx)
-	if b.cache, err = cache.Open(cacheDir); err != nil {
+	if b.cache, err = cache.Open(ctx, cacheDir); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.cache.Close()) }()

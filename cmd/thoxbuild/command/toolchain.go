@@ -103,7 +103,7 @@ func toolchainPrune(g *globals) *cobra.Command {
 build cache that no build has used since, and all downloads. It fails while a
 build uses the store. What a later build needs is fetched or compiled again.`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) (err error) {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if age < 0 {
 				return usagef("--older %v: expected a positive duration, such as 720h", age)
 			}
@@ -111,7 +111,7 @@ build uses the store. What a later build needs is fetched or compiled again.`,
 			if err != nil {
 				return err
 			}
-			c, err := cache.Open(filepath.Join(s.Dir(), "cache"))
+			c, err := cache.Open(cmd.Context(), filepath.Join(s.Dir(), "cache"))
 			if err != nil {
 				return err
 			}
