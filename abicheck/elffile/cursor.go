@@ -25,7 +25,6 @@ func (c *cursor) take(n int) []byte {
 	return b
 }
 
-func (c *cursor) u8() uint8   { return c.take(1)[0] }
 func (c *cursor) u16() uint16 { return c.order.Uint16(c.take(2)) }
 func (c *cursor) u32() uint32 { return c.order.Uint32(c.take(4)) }
 func (c *cursor) u64() uint64 { return c.order.Uint64(c.take(8)) }

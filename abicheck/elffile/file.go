@@ -335,6 +335,15 @@ func (f *File) ReadAddr(b []byte, addr uint64) error {
 	return f.readAt(b, off)
 }
 
+// ReaderAddr reads n bytes from a virtual address on.
+func (f *File) ReaderAddr(addr, n uint64) (*io.SectionReader, error) {
+	off, room, ok := f.Offset(addr)
+	if !ok || n > uint64(room) {
+		return nil, formatErr(0, "%d bytes at address 0x%x are not in the file", n, addr)
+	}
+	return io.NewSectionReader(f.r, off, int64(n)), nil
+}
+
 // table reads num entries of size bytes after checking that they are there.
 func (f *File) table(off, size, num uint64, what string) ([]byte, error) {
 	if num > math.MaxUint32 || size > math.MaxUint32 {

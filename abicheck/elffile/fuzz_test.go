@@ -24,7 +24,7 @@ func sample() elftest.Library {
 }
 
 // all calls every reader of a file and sums what they return, in bytes.
-func all(f *elffile.File) (size int) {
+func all(t *testing.T, f *elffile.File) (size int) {
 	f.Dynamic()
 	f.Needs()
 	f.Notes()
@@ -37,6 +37,7 @@ func all(f *elffile.File) (size int) {
 	if s, err := f.Symbols(); err == nil {
 		size += len(s)
 	}
+	sameStatic(t, f)
 	for i := range f.Sections {
 		if r, err := f.Reader(&f.Sections[i]); err == nil && i < 64 {
 			n, _ := io.Copy(io.Discard, io.LimitReader(r, 4096))
@@ -66,6 +67,9 @@ func FuzzELF(f *testing.F) {
 	bare := sample()
 	bare.NoSections = true
 	f.Add(bare.Bytes())
+	static := sample()
+	static.Static = true
+	f.Add(static.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<20 {
 			return
@@ -75,7 +79,7 @@ func FuzzELF(f *testing.F) {
 		if err != nil {
 			return
 		}
-		all(file)
+		all(t, file)
 		if limit := int64(64*len(data) + 1<<20); r.n > limit {
 			t.Errorf("%d bytes read of a file of %d, limit %d", r.n, len(data), limit)
 		}
@@ -85,20 +89,24 @@ func FuzzELF(f *testing.F) {
 // TestTruncated cuts a file at every byte: every cut must give an error or the
 // whole truth, never a panic.
 func TestTruncated(t *testing.T) {
-	whole := sample().Bytes()
+	l := sample()
+	l.Static = true
+	whole := l.Bytes()
 	for n := range whole {
 		f, err := elffile.New(bytes.NewReader(whole[:n]), int64(n))
 		if err != nil {
 			continue
 		}
-		all(f)
+		all(t, f)
 	}
 }
 
 // TestCorrupt overwrites every 8 bytes with values that overflow or point
 // outside.
 func TestCorrupt(t *testing.T) {
-	whole := sample().Bytes()
+	l := sample()
+	l.Static = true
+	whole := l.Bytes()
 	for _, v := range []byte{0xff, 0x7f, 0x80, 0x00} {
 		for at := 0; at+8 <= len(whole); at += 4 {
 			b := bytes.Clone(whole)
@@ -106,7 +114,7 @@ func TestCorrupt(t *testing.T) {
 				b[at+i] = v
 			}
 			if f, err := elffile.New(bytes.NewReader(b), int64(len(b))); err == nil {
-				all(f)
+				all(t, f)
 			}
 		}
 	}

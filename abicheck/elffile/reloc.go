@@ -2,6 +2,7 @@ package elffile
 
 import (
 	"debug/elf"
+	"fmt"
 	"io"
 )
 
@@ -124,11 +125,11 @@ func (f *File) dynReader(d *Dynamic, at, size elf.DynTag) (*io.SectionReader, er
 	if !ok || n == 0 {
 		return io.NewSectionReader(f.r, 0, 0), nil
 	}
-	off, room, ok := f.Offset(addr)
-	if !ok || n > uint64(room) {
-		return nil, formatErr(0, "%v: %d bytes at address 0x%x are not in the file", at, n, addr)
+	r, err := f.ReaderAddr(addr, n)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", at, err)
 	}
-	return io.NewSectionReader(f.r, off, int64(n)), nil
+	return r, nil
 }
 
 func (f *File) dynTable(d *Dynamic, at, size elf.DynTag) ([]byte, error) {

@@ -49,8 +49,8 @@ func (f *File) symSize() uint64 {
 	return 16
 }
 
-func (f *File) readSymtab() ([]Symbol, error) {
-	var tab, ext *Section
+// staticTables finds .symtab and its string table; tab is nil in a stripped file.
+func (f *File) staticTables() (tab, strs, ext *Section, err error) {
 	for i := range f.Sections {
 		switch s := &f.Sections[i]; s.Type {
 		case elf.SHT_SYMTAB:
@@ -60,20 +60,28 @@ func (f *File) readSymtab() ([]Symbol, error) {
 		}
 	}
 	if tab == nil {
-		return nil, nil
+		return nil, nil, nil, nil
 	}
 	// With what the rules make of it, as for dynamic symbols.
 	const each = 550
 	if n := tab.Size / f.symSize(); n > f.Room(each) {
-		return nil, formatErr(int64(tab.Offset), "%d symbols: a file of %d bytes is read with %d at most", n, f.size, f.Room(each))
+		return nil, nil, nil, formatErr(int64(tab.Offset), "%d symbols: a file of %d bytes is read with %d at most", n, f.size, f.Room(each))
+	}
+	strs = f.Section(int(tab.Link))
+	if strs == nil || strs.Type != elf.SHT_STRTAB {
+		return nil, nil, nil, formatErr(int64(tab.Offset), "symbol table without a string table")
+	}
+	return tab, strs, ext, nil
+}
+
+func (f *File) readSymtab() ([]Symbol, error) {
+	tab, strs, ext, err := f.staticTables()
+	if tab == nil || err != nil {
+		return nil, err
 	}
 	data, err := f.Data(tab)
 	if err != nil {
 		return nil, err
-	}
-	strs := f.Section(int(tab.Link))
-	if strs == nil || strs.Type != elf.SHT_STRTAB {
-		return nil, formatErr(int64(tab.Offset), "symbol table without a string table")
 	}
 	names, err := f.text(strs)
 	if err != nil {
@@ -90,33 +98,43 @@ func (f *File) readSymtab() ([]Symbol, error) {
 
 func (f *File) decodeSymbols(data []byte, strs string, wide []byte) ([]Symbol, error) {
 	size := f.symSize()
-	n := uint64(len(data)) / size
-	syms := make([]Symbol, n)
+	syms := make([]Symbol, uint64(len(data))/size)
 	for i := range syms {
-		c := f.cursor(data[uint64(i)*size:])
 		s := &syms[i]
-		name := c.u32()
-		var info, other uint8
-		if f.Is64() {
-			info, other = c.u8(), c.u8()
-			s.Shndx = uint32(c.u16())
-			s.Value, s.Size = c.u64(), c.u64()
-		} else {
-			s.Value, s.Size = uint64(c.u32()), uint64(c.u32())
-			info, other = c.u8(), c.u8()
-			s.Shndx = uint32(c.u16())
-		}
-		s.Bind, s.Type, s.Vis = elf.ST_BIND(info), elf.ST_TYPE(info), elf.ST_VISIBILITY(other)
-		if s.Shndx == uint32(elf.SHN_XINDEX) && len(wide) >= 4*(i+1) {
-			s.Shndx = f.Order.Uint32(wide[4*i:])
-		}
+		name := f.decodeSymbol(s, i, data[uint64(i)*size:], wide)
 		if name == 0 {
 			continue
 		}
 		var ok bool
 		if s.Name, ok = cString(strs, uint64(name)); !ok {
-			return nil, formatErr(int64(name), "symbol %d has its name outside the string table (%d bytes)", i, len(strs))
+			return nil, outside(i, name, len(strs))
 		}
 	}
 	return syms, nil
+}
+
+func outside(sym int, name uint32, size int) error {
+	return formatErr(int64(name), "symbol %d has its name outside the string table (%d bytes)", sym, size)
+}
+
+// decodeSymbol fills in symbol i, which b begins with, but for its name, whose
+// place it returns. wide is the table of the section indices that do not fit.
+func (f *File) decodeSymbol(s *Symbol, i int, b, wide []byte) (name uint32) {
+	o := f.Order
+	name = o.Uint32(b)
+	var info, other uint8
+	if f.Is64() {
+		info, other = b[4], b[5]
+		s.Shndx = uint32(o.Uint16(b[6:]))
+		s.Value, s.Size = o.Uint64(b[8:]), o.Uint64(b[16:])
+	} else {
+		s.Value, s.Size = uint64(o.Uint32(b[4:])), uint64(o.Uint32(b[8:]))
+		info, other = b[12], b[13]
+		s.Shndx = uint32(o.Uint16(b[14:]))
+	}
+	s.Bind, s.Type, s.Vis = elf.ST_BIND(info), elf.ST_TYPE(info), elf.ST_VISIBILITY(other)
+	if s.Shndx == uint32(elf.SHN_XINDEX) && len(wide) >= 4*(i+1) {
+		s.Shndx = o.Uint32(wide[4*i:])
+	}
+	return name
 }

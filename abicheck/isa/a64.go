@@ -187,7 +187,7 @@ func (im *image) guarded(f *function) bool {
 	b := im.code(f)
 	switch f.feat {
 	case uint64(a64.LSE), 0:
-		if outlineName(f.name) {
+		if f.flags&outline != 0 {
 			return true
 		}
 		if len(b) >= 4 && word(b, 0) == 0xd503245f {
@@ -249,9 +249,12 @@ func unallocated(w uint32) bool {
 	return op == 1 || op == 3 || op == 0 && w>>31 == 0
 }
 
-// outlineName reports whether name is that of an outline atomic.
-func outlineName(name string) bool {
-	return hasPrefix(name, "__aarch64_cas", "__aarch64_swp", "__aarch64_ld")
+// outlined tells a start that has the name of an outline atomic.
+func outlined(name string) startFlags {
+	if hasPrefix(name, "__aarch64_cas", "__aarch64_swp", "__aarch64_ld") {
+		return outline
+	}
+	return 0
 }
 
 func hasPrefix(name string, prefixes ...string) bool {

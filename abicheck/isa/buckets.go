@@ -54,7 +54,7 @@ func (b *buckets) last(addrs []uint64, addr uint64) int {
 // sortStarts returns the numbers of starts by segment and address, and equal
 // ones in their order. Numbers are sorted, not functions, which are large, and
 // digit by digit: a large library has half a million.
-func sortStarts(starts []function) []int32 {
+func sortStarts(starts []start) []int32 {
 	order, next := make([]int32, len(starts)), make([]int32, len(starts))
 	lo, hi := ^uint64(0), uint64(0)
 	for i := range starts {

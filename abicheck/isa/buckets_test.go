@@ -12,11 +12,11 @@ func TestBuckets(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, reach := range []uint64{1, 2, 100, 1 << 12, 1 << 30, 1 << 60, ^uint64(0)} {
 		for _, n := range []int{0, 1, 2, 3, 1000} {
-			starts := make([]function, n)
+			starts := make([]start, n)
 			var addrs []uint64
 			base := r.Uint64N(^uint64(0) - reach + 1)
 			for i := range starts {
-				starts[i] = function{addr: base + r.Uint64N(reach), seg: int32(r.IntN(3))}
+				starts[i] = start{addr: base + r.Uint64N(reach), seg: int32(r.IntN(3))}
 				addrs = append(addrs, starts[i].addr)
 			}
 			if n == 1000 && reach > 1<<12 { // most lie together

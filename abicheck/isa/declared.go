@@ -7,17 +7,25 @@ import (
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
 )
 
+// named finds symbols by their names.
+type named interface {
+	// dataNamed finds data.
+	dataNamed(name string) (dataSym, bool)
+	// functionsNamed returns what gives the name of a function if it is one of
+	// names, and may give other names or none for others.
+	functionsNamed(names []string) func(*function) string
+}
+
 // declare applies what the caller names as guards and dispatchers. In a
 // stripped library they are found by their bodies in the objects that it was
-// linked from.
-// data finds a data symbol. What is named and nowhere to be found comes back.
-func (im *image) declare(ctx context.Context, s *rule.Subject, o *rule.Options, data func(name string) (dataSym, bool)) (missing []string, err error) {
+// linked from. What is named and nowhere to be found comes back.
+func (im *image) declare(ctx context.Context, s *rule.Subject, o *rule.Options, by named) (missing []string, err error) {
 	if len(o.Guards)+len(o.Dispatchers) == 0 {
 		return nil, nil
 	}
 	found := map[string]bool{}
 	for _, g := range o.Guards {
-		if d, ok := data(g); ok {
+		if d, ok := by.dataNamed(g); ok {
 			im.state = append(im.state, d)
 			found[g] = true
 		}
@@ -33,7 +41,7 @@ func (im *image) declare(ctx context.Context, s *rule.Subject, o *rule.Options, 
 				continue
 			}
 			for i := range m.o.fns {
-				name := m.o.fns[i].name
+				name := m.o.name(&m.o.fns[i])
 				if !slices.Contains(o.Guards, name) && !slices.Contains(o.Dispatchers, name) {
 					continue
 				}
@@ -43,10 +51,11 @@ func (im *image) declare(ctx context.Context, s *rule.Subject, o *rule.Options, 
 			}
 		}
 	}
+	nameOf := by.functionsNamed(slices.Concat(o.Guards, o.Dispatchers))
 	for i := range im.fns {
 		f := &im.fns[i]
-		name := f.name
-		if name == "" && len(bodies) > 0 {
+		name := nameOf(f)
+		if f.sym < 0 && len(bodies) > 0 {
 			if h, ok := im.hash(i); ok {
 				name = bodies[h]
 			}

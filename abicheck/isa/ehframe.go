@@ -4,31 +4,63 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"io"
+	"iter"
 
 	"github.com/thox-ai/thoxbuild/abicheck/elffile"
+	"github.com/thox-ai/thoxbuild/internal/offheap"
 )
 
 // span is a range of addresses.
 type span struct{ addr, size uint64 }
 
-// frames reads the function ranges of .eh_frame. A stripped library keeps
-// them: they are what unwinding works by. Records that do not fit are skipped.
-func frames(f *elffile.File) ([]span, error) {
+// unwinding is the section .eh_frame, nil for none.
+func unwinding(f *elffile.File) *elffile.Section {
 	s := f.SectionByName(".eh_frame")
 	if s == nil || s.Type == elf.SHT_NOBITS {
-		return nil, nil
+		return nil
 	}
-	b, err := f.Data(s)
-	if err != nil {
-		return nil, err
-	}
+	return s
+}
+
+// maxFrames is a bound of how many ranges frames finds.
+func maxFrames(f *elffile.File) int {
 	const each = 380 // bytes that a range and its function need
-	most := int(f.Room(each))
-	out := parseFrames(b, s.Addr, most)
-	if len(out) > most {
-		return nil, fmt.Errorf(".eh_frame: a file of %d bytes is read with %d ranges at most", f.Size(), most)
+	most := f.Room(each)
+	if s := unwinding(f); s != nil {
+		return int(min(most, s.Size/leastFrame))
 	}
-	return out, nil
+	return 0
+}
+
+// frames reads the function ranges of .eh_frame. A stripped library keeps
+// them: they are what unwinding works by. Records that do not fit are skipped.
+func frames(f *elffile.File, found func(span)) error {
+	s := unwinding(f)
+	if s == nil {
+		return nil
+	}
+	r, err := f.Reader(s)
+	if err != nil {
+		return err
+	}
+	var mem offheap.Arena
+	defer mem.Free()
+	b, err := offheap.Make[byte](&mem, int(r.Size()))
+	if err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(r, b); err != nil {
+		return err
+	}
+	n, most := 0, maxFrames(f)
+	for s := range parseFrames(b, s.Addr) {
+		if n++; n > most {
+			return fmt.Errorf(".eh_frame: a file of %d bytes is read with %d ranges at most", f.Size(), most)
+		}
+		found(s)
+	}
+	return nil
 }
 
 // Pointer encodings of DWARF exception tables that compilers use for ranges.
@@ -37,12 +69,18 @@ const (
 	ehPCRel = 0x10
 )
 
-// parseFrames walks the records of an .eh_frame section at addr, and stops
-// behind most ranges.
-func parseFrames(b []byte, addr uint64, most int) []span {
-	var out []span
+// leastFrame is how many bytes a range takes: two lengths, an offset and two
+// numbers.
+const leastFrame = 12
+
+// parseFrames walks the records of an .eh_frame section at addr.
+func parseFrames(b []byte, addr uint64) iter.Seq[span] {
+	return func(yield func(span) bool) { walkFrames(b, addr, yield) }
+}
+
+func walkFrames(b []byte, addr uint64, yield func(span) bool) {
 	enc := map[int]byte{} // CIE offset -> encoding of pc_begin
-	for at := 0; at+8 <= len(b) && len(out) <= most; {
+	for at := 0; at+8 <= len(b); {
 		n := uint64(binary.LittleEndian.Uint32(b[at:]))
 		body := at + 4
 		if n == 0 {
@@ -68,13 +106,12 @@ func parseFrames(b []byte, addr uint64, most int) []span {
 		}
 		cie := body - int(id)
 		if e, ok := enc[cie]; ok {
-			if s, ok := pcRange(b[body+4:end], addr+uint64(body)+4, e); ok {
-				out = append(out, s)
+			if s, ok := pcRange(b[body+4:end], addr+uint64(body)+4, e); ok && !yield(s) {
+				return
 			}
 		}
 		at = end
 	}
-	return out
 }
 
 // cieEncoding finds the "R" augmentation; without one pointers are absolute.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
+	"github.com/thox-ai/thoxbuild/internal/offheap"
 )
 
 // An image is code at addresses, with what is known about it.
@@ -24,6 +25,8 @@ type image struct {
 	state  []dataSym
 	guards []string // declared names whose value or result is a CPU test
 	index  *index   // once it is made
+	// symbol gives the name of a symbol that a function has by its number.
+	symbol func(sym int32, dyn bool) string
 	// live spans what code refers to that is more than a constant: data that may
 	// change and slots. Empty, everything is.
 	live span
@@ -64,21 +67,34 @@ type dataSym struct {
 	addr, size uint64
 }
 
-// function is a run of code that is entered at its start.
-type function struct {
-	addr, size uint64
-	name       string
+// start is where a function may begin, as a symbol or an unwind range has it.
+// It holds no pointers, as function does not: a large library has a million of
+// the one and half a million of the other, outside the heap.
+type start struct {
+	addr, size uint64 // size is 0 where it is not known
 	seg        int32
-	sym        int32 // index in the symbol table that named it, or -1
+	sym        int32 // index in the symbol table that names it, or -1
 	group      int32 // index of the COMDAT group in an object, or -1
 	bind       elf.SymBind
 	typ        elf.SymType
 	vis        elf.SymVis
-	pseudo     bool // no symbol: a gap between functions
-	bad        bool // holds bytes that are no instruction
-	dyn        bool // in the dynamic symbol table
-	guard      bool // declared: its result is a CPU test
-	trusted    bool // declared: it tests the CPU before it calls
+	flags      startFlags
+}
+
+type startFlags uint8
+
+const (
+	dynamic startFlags = 1 << iota // sym counts in the dynamic symbol table
+	outline                        // has the name of an outline atomic
+)
+
+// function is a run of code that is entered at its start.
+type function struct {
+	start
+	pseudo  bool // no symbol: a gap between functions
+	bad     bool // holds bytes that are no instruction
+	guard   bool // declared: its result is a CPU test
+	trusted bool // declared: it tests the CPU before it calls
 	traits
 }
 
@@ -86,12 +102,12 @@ type function struct {
 type traits struct {
 	feat  uint64 // above the baseline
 	first uint64 // address of the first instruction with such a feature
-	cpuid bool   // executes cpuid or xgetbv
-	sse   bool   // has vector code of the baseline
+	insns int32
+	cpuid bool // executes cpuid or xgetbv
+	sse   bool // has vector code of the baseline
 	vex   bool
 	// tested says that the code asks the processor for what it needs.
 	tested bool
-	insns  int32
 }
 
 // end is the address behind the function.
@@ -176,17 +192,32 @@ func (im *image) through(slotAddr uint64) (fn int, imported string) {
 
 // cut makes functions from starts: each ends at its size or at the next start,
 // and code that belongs to none becomes a pseudo-function. starts may hold
-// several functions at one address; the first after sorting is kept.
-func (im *image) cut(starts []function) {
+// several functions at one address; the first after sorting is kept. The
+// functions lie in mem; nil is the heap.
+func (im *image) cut(starts []start, mem *offheap.Arena) error {
 	order := sortStarts(starts)
-	out := make([]function, 0, len(starts))
+	places := 0
+	for i := range order {
+		if i == 0 || starts[order[i]].addr != starts[order[i-1]].addr || starts[order[i]].seg != starts[order[i-1]].seg {
+			places++
+		}
+	}
+	most := places
+	if mem != nil { // room for a gap before each and at the end of each segment costs nothing there
+		most += places + len(im.text)
+	}
+	out, err := offheap.Make[function](mem, most)
+	if err != nil {
+		return err
+	}
+	out = out[:0]
 	for i, seg := 0, 0; seg < len(im.text); seg++ {
 		s := &im.text[seg]
 		segEnd := s.addr + uint64(len(s.bytes))
 		pos := s.addr
 		gap := func(to uint64) {
 			if to > pos && !im.padding(s.bytes[pos-s.addr:to-s.addr]) {
-				out = append(out, function{addr: pos, size: to - pos, seg: int32(seg), sym: -1, group: -1, pseudo: true})
+				out = append(out, function{start: start{addr: pos, size: to - pos, seg: int32(seg), sym: -1, group: -1}, pseudo: true})
 			}
 		}
 		for i < len(order) && int(starts[order[i]].seg) < seg {
@@ -199,7 +230,7 @@ func (im *image) cut(starts []function) {
 					best = s
 				}
 			}
-			f := *best
+			f := function{start: *best}
 			next := segEnd
 			if i < len(order) && starts[order[i]].seg == f.seg {
 				next = starts[order[i]].addr
@@ -228,10 +259,19 @@ func (im *image) cut(starts []function) {
 		im.addrs[i] = out[i].addr
 	}
 	im.buckets = newBuckets(im.addrs)
+	return nil
+}
+
+// name is the symbol of a function, empty without one.
+func (im *image) name(f *function) string {
+	if f.sym < 0 {
+		return ""
+	}
+	return im.symbol(f.sym, f.flags&dynamic != 0)
 }
 
 // rank prefers, of several symbols at one address, the one that says most.
-func rank(f *function) int {
+func rank(f *start) int {
 	r := 0
 	if f.typ == elf.STT_FUNC || f.typ == elf.STT_GNU_IFUNC {
 		r += 4
@@ -239,7 +279,7 @@ func rank(f *function) int {
 	if f.bind != elf.STB_LOCAL {
 		r += 2
 	}
-	if f.name != "" {
+	if f.sym >= 0 {
 		r++
 	}
 	return r

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/thox-ai/thoxbuild/abicheck/elffile"
+	"github.com/thox-ai/thoxbuild/internal/offheap"
 )
 
 // library is a linked file as an image, with its entry points.
@@ -18,8 +19,9 @@ type library struct {
 	load     []root           // what the loader runs
 	exported []root           // what other files can call
 	taken    []taken          // functions whose address lies in data
-	free     []func()
-	unlisted bool // a Mach-O file without a list of its functions
+	mem      offheap.Arena    // holds the code and the functions
+	unread   []unread         // what mem has room for
+	unlisted bool             // a Mach-O file without a list of its functions
 }
 
 // root is a place where control enters from outside.
@@ -46,15 +48,10 @@ func (r *root) text() string {
 	return "its address is in data at " + hex(r.place)
 }
 
-// largeSection is from how many bytes on a section is kept off the heap.
-const largeSection = 16 << 20
-
-// close gives the code back; the image must not be used after it.
+// close gives code and functions back; the image must not be used after it.
 func (l *library) close() {
-	for _, free := range l.free {
-		free()
-	}
-	l.free, l.text = nil, nil
+	l.text, l.fns = nil, nil
+	l.mem.Free()
 }
 
 // openLibrary reads the code and the entry points of a linked file.
@@ -72,15 +69,11 @@ func openLibrary(f *elffile.File) (*library, error) {
 	if err := l.segments(); err != nil {
 		return nil, err
 	}
-	var syms []elffile.Symbol
 	var err error
-	if syms, err = f.Symbols(); err != nil {
-		syms = nil // nothing that runs needs .symtab: a stripped file is judged as well
-	}
 	if l.dyn, err = f.DynSymbols(); err != nil {
 		return nil, err
 	}
-	if err := l.discover(syms); err != nil {
+	if err := l.discover(); err != nil {
 		return nil, err
 	}
 	if err := l.pointers(); err != nil {
@@ -108,8 +101,8 @@ func openLibrary(f *elffile.File) (*library, error) {
 	return l, nil
 }
 
-// segments reads what is executable: sections where the file has headers,
-// else segments.
+// segments finds what is executable: sections where the file has headers, else
+// segments. Their bytes are there after readCode.
 func (l *library) segments() error {
 	var rw []span
 	for i := range l.f.Progs {
@@ -138,11 +131,13 @@ func (l *library) segments() error {
 		if err := left.take(s.Size, s.Name); err != nil {
 			return err
 		}
-		b, err := l.read(s)
+		r, err := l.f.Reader(s)
 		if err != nil {
 			return err
 		}
-		l.text = append(l.text, segment{addr: s.Addr, bytes: b, name: s.Name, index: i})
+		if err := l.addCode(segment{addr: s.Addr, name: s.Name, index: i}, r); err != nil {
+			return err
+		}
 	}
 	if len(l.text) == 0 {
 		for i := range l.f.Progs {
@@ -153,11 +148,13 @@ func (l *library) segments() error {
 			if err := left.take(p.Filesz, "segment"); err != nil {
 				return err
 			}
-			b := make([]byte, p.Filesz)
-			if err := l.f.ReadAddr(b, p.Vaddr); err != nil {
+			r, err := l.f.ReaderAddr(p.Vaddr, p.Filesz)
+			if err != nil {
 				return err
 			}
-			l.text = append(l.text, segment{addr: p.Vaddr, bytes: b, name: "segment", index: -1})
+			if err := l.addCode(segment{addr: p.Vaddr, name: "segment", index: -1}, r); err != nil {
+				return err
+			}
 		}
 	}
 	slices.SortFunc(l.text, func(a, b segment) int {
@@ -169,87 +166,100 @@ func (l *library) segments() error {
 	return nil
 }
 
-// read reads a section in one piece: code is most of a large library, and a
-// buffer that grows would need its size twice.
-func (l *library) read(s *elffile.Section) ([]byte, error) {
-	r, err := l.f.Reader(s)
-	if err != nil {
-		return nil, err
+// addCode adds a segment with room for the bytes that readCode reads from r.
+func (l *library) addCode(s segment, r *io.SectionReader) (err error) {
+	if s.bytes, err = offheap.Make[byte](&l.mem, int(r.Size())); err != nil {
+		return fmt.Errorf("section %s: %w", s.name, err)
 	}
-	if s.Size > uint64(l.f.Size()) {
-		return nil, fmt.Errorf("section %s: %d bytes in a file of %d", s.Name, s.Size, l.f.Size())
-	}
-	return l.readSection(s.Name, s.Size, r)
+	l.text, l.unread = append(l.text, s), append(l.unread, unread{s, r})
+	return nil
 }
 
-// readSection reads size bytes, those of a large section into memory that the
-// collector does not count.
-func (l *library) readSection(name string, size uint64, r io.Reader) (b []byte, err error) {
-	if size >= largeSection {
-		var free func()
-		if b, free, err = offHeap(int(size)); err != nil {
-			return nil, fmt.Errorf("section %s: %w", name, err)
+// unread is a segment whose bytes are still in the file.
+type unread struct {
+	segment
+	r io.Reader
+}
+
+// readCode reads the bytes of the segments.
+func (l *library) readCode() error {
+	for _, u := range l.unread {
+		if _, err := io.ReadFull(u.r, u.bytes); err != nil {
+			return fmt.Errorf("section %s: %w", u.name, err)
 		}
-		l.free = append(l.free, free)
-	} else {
-		b = make([]byte, size)
 	}
-	if _, err := io.ReadFull(r, b); err != nil {
-		return nil, fmt.Errorf("section %s: %w", name, err)
-	}
-	return b, nil
+	l.unread = nil
+	return nil
 }
 
 // discover finds functions: symbols, unwind ranges, and the edges that the
-// linker made (PLT stubs are resolved on demand).
-func (l *library) discover(syms []elffile.Symbol) error {
-	fr, err := frames(l.f)
+// linker made (PLT stubs are resolved on demand). The tables that tell are as
+// large as the code, so that they are gone before it is read.
+func (l *library) discover() error {
+	l.symbol = l.symbolName
+	var tables offheap.Arena
+	defer tables.Free()
+	starts, err := offheap.Make[start](&tables, len(l.dyn)+l.f.SymbolCount()+maxFrames(l.f))
 	if err != nil {
 		return err
 	}
-	n := len(fr)
-	for _, syms := range [][]elffile.Symbol{l.dyn, syms} {
-		for i := range syms {
-			if s := &syms[i]; !s.Undefined() && (s.Type == elf.STT_FUNC || s.Type == elf.STT_GNU_IFUNC) {
-				n++
-			}
-		}
-	}
-	starts := make([]function, 0, n)
-	add := func(i int32, s *elffile.Symbol, dyn bool) {
-		if s.Undefined() || s.Type != elf.STT_FUNC && s.Type != elf.STT_GNU_IFUNC && !(s.Type == elf.STT_NOTYPE && s.Bind != elf.STB_LOCAL) {
+	starts = starts[:0]
+	var marks []mark
+	see := func(i int, s *elffile.Symbol, flags startFlags) {
+		if s.Undefined() {
 			return
 		}
 		seg := l.segmentAt(s.Value)
-		if seg < 0 {
-			return
+		switch code := s.Type == elf.STT_FUNC || s.Type == elf.STT_GNU_IFUNC || s.Type == elf.STT_NOTYPE && s.Bind != elf.STB_LOCAL; {
+		case s.Type == elf.STT_OBJECT:
+			if stateName(s.Name) {
+				l.state = append(l.state, dataSym{strings.Clone(s.Name), s.Value, max(s.Size, 4)})
+			}
+		case code && seg >= 0:
+			if s.Name == "" {
+				i = -1
+			}
+			starts = append(starts, start{addr: s.Value, size: s.Size, seg: int32(seg), sym: int32(i), group: -1,
+				bind: s.Bind, typ: s.Type, vis: s.Vis, flags: flags | outlined(s.Name)})
 		}
-		starts = append(starts, function{addr: s.Value, size: s.Size, name: s.Name, seg: int32(seg), sym: i, group: -1,
-			bind: s.Bind, typ: s.Type, vis: s.Vis, dyn: dyn})
-	}
-	for _, t := range []struct {
-		syms []elffile.Symbol
-		dyn  bool
-	}{{l.dyn, true}, {syms, false}} {
-		for i := range t.syms {
-			s := &t.syms[i]
-			add(int32(i), s, t.dyn)
-			if s.Type == elf.STT_GNU_IFUNC && !s.Undefined() {
-				l.load = append(l.load, root{addr: s.Value, why: "IFUNC resolver of " + label(s.Name), ifunc: true})
-			}
-			if !s.Undefined() && s.Type == elf.STT_OBJECT && stateName(s.Name) {
-				l.state = append(l.state, dataSym{s.Name, s.Value, max(s.Size, 4)})
-			}
+		if s.Type == elf.STT_GNU_IFUNC {
+			l.load = append(l.load, root{addr: s.Value, why: "IFUNC resolver of " + label(s.Name), ifunc: true})
+		}
+		if flags == 0 && seg >= 0 && l.machine != machineX86 {
+			marks = appendMark(marks, s, s.Value)
 		}
 	}
-	for _, s := range fr {
+	for i := range l.dyn {
+		see(i, &l.dyn[i], dynamic)
+	}
+	// Nothing that runs needs .symtab: a stripped file is judged as well, and
+	// so is one with a table that cannot be read.
+	_ = l.f.EachSymbol(func(i int, s *elffile.Symbol) { see(i, s, 0) })
+	err = frames(l.f, func(s span) {
 		if seg := l.segmentAt(s.addr); seg >= 0 && !strings.HasPrefix(l.text[seg].name, ".plt") {
-			starts = append(starts, function{addr: s.addr, size: s.size, seg: int32(seg), sym: -1, group: -1, typ: elf.STT_FUNC})
+			starts = append(starts, start{addr: s.addr, size: s.size, seg: int32(seg), sym: -1, group: -1, typ: elf.STT_FUNC})
 		}
+	})
+	if err != nil {
+		return err
 	}
-	l.cut(starts)
-	l.mark(syms, func(s *elffile.Symbol) (uint64, bool) { return s.Value, !s.Undefined() && l.segmentAt(s.Value) >= 0 })
-	return nil
+	if err := l.readCode(); err != nil {
+		return err
+	}
+	l.mark(marks)
+	return l.cut(starts, &l.mem)
+}
+
+// symbolName is the name of a symbol of either table.
+func (l *library) symbolName(i int32, dyn bool) string {
+	if dyn {
+		return l.dyn[i].Name
+	}
+	name, err := l.f.SymbolName(int(i))
+	if err != nil {
+		return "" // it was there when the table was read: the file has changed
+	}
+	return name
 }
 
 // pointers reads what the loader writes: GOT slots, initialisers, callbacks.

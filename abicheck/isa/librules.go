@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/thox-ai/thoxbuild/abicheck/elffile"
 	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
 )
@@ -53,7 +54,7 @@ func judge(ctx context.Context, s *rule.Subject, o *rule.Options, t target, l *l
 		return nil, err
 	}
 	c.note(l)
-	missing, err := l.declare(ctx, s, o, l.dataNamed)
+	missing, err := l.declare(ctx, s, o, l)
 	if err != nil {
 		return nil, err
 	}
@@ -103,15 +104,40 @@ func (c *checker) missing(names []string) {
 	}
 }
 
-// dataNamed finds data by its symbol.
-func (l *library) dataNamed(name string) (dataSym, bool) {
-	syms, _ := l.f.Symbols()
-	for _, s := range append(syms, l.dyn...) {
-		if s.Name == name && s.Type == elf.STT_OBJECT && !s.Undefined() {
-			return dataSym{name, s.Value, max(s.Size, 4)}, true
+// dataNamed implements named.
+func (l *library) dataNamed(name string) (d dataSym, ok bool) {
+	see := func(_ int, s *elffile.Symbol) {
+		if !ok && s.Name == name && s.Type == elf.STT_OBJECT && !s.Undefined() {
+			d, ok = dataSym{name, s.Value, max(s.Size, 4)}, true
 		}
 	}
-	return dataSym{}, false
+	if l.f != nil {
+		_ = l.f.EachSymbol(see) // as in discover
+	}
+	for i := range l.dyn {
+		see(i, &l.dyn[i])
+	}
+	return d, ok
+}
+
+// functionsNamed implements named: it reads .symtab once, not the name of every
+// function.
+func (l *library) functionsNamed(names []string) func(*function) string {
+	if l.f == nil {
+		return l.name
+	}
+	static := map[int32]string{}
+	_ = l.f.EachSymbol(func(i int, s *elffile.Symbol) {
+		if k := slices.Index(names, s.Name); k >= 0 {
+			static[int32(i)] = names[k]
+		}
+	})
+	return func(f *function) string {
+		if f.flags&dynamic != 0 {
+			return l.name(f)
+		}
+		return static[f.sym]
+	}
 }
 
 // at is add with an address.
@@ -150,7 +176,7 @@ func (c *checker) load(l *library, w *walker, found map[uint64]bool) {
 			}
 			f := &l.fns[h.fn]
 			last = len(c.out)
-			c.at(h.addr, f.name, "ISA-LOAD", rule.Error,
+			c.at(h.addr, l.name(f), "ISA-LOAD", rule.Error,
 				fmt.Sprintf("%s instruction at 0x%x runs when the library is loaded, before any CPU test", c.t.names(l.featAt(h.addr, &c.t)), h.addr),
 				"make the global constexpr or constinit, or a function-local static inside the entry point",
 				r.text()+" -> "+l.label(fn)+l.chain(h), "on "+c.t.cpu+" dlopen gets SIGILL")
@@ -217,7 +243,7 @@ func (c *checker) calls(ctx context.Context, l *library, w *walker, own bool, fo
 		if len(all) > 0 {
 			x := all[0]
 			f := &l.fns[x.h.fn]
-			nf := c.at(x.h.addr, f.name, "ISA-CALL", rule.Note,
+			nf := c.at(x.h.addr, l.name(f), "ISA-CALL", rule.Note,
 				fmt.Sprintf("%d places above the baseline can be reached from outside without a CPU test that this walk sees", len(all)),
 				"", "such as "+x.r.text()+": "+l.label(x.fn)+l.chain(x.h))
 			nf.Confidence = rule.Guess
@@ -239,7 +265,7 @@ func (c *checker) calls(ctx context.Context, l *library, w *walker, own bool, fo
 		if l.telling(x.h) == 1 {
 			detail = append(detail, "called from: "+l.label(x.h.chain.lastCaller())+" (baseline code, no CPU test on the path)")
 		}
-		nf := c.at(x.h.addr, f.name, "ISA-CALL", sev,
+		nf := c.at(x.h.addr, l.name(f), "ISA-CALL", sev,
 			fmt.Sprintf("%s code at 0x%x is reached without a CPU test", c.t.names(l.featAt(x.h.addr, &c.t)), x.h.addr),
 			"test the CPU before the call, or dispatch through a pointer that a test sets", detail...)
 		nf.Confidence = conf
@@ -408,7 +434,7 @@ func (c *checker) provenance(ctx context.Context, l *library, o *rule.Options, u
 			if f.pseudo {
 				continue // ISA-COVER counts these
 			}
-			c.at(f.first, f.name, "ISA-PROV", rule.Error, fmt.Sprintf("%s at 0x%x contains %s code that no local function of an ISA unit accounts for", l.label(i), f.addr, feats),
+			c.at(f.first, l.name(f), "ISA-PROV", rule.Error, fmt.Sprintf("%s at 0x%x contains %s code that no local function of an ISA unit accounts for", l.label(i), f.addr, feats),
 				"find the object or archive that it comes from; link-time optimisation and thread-local variables of a unit also end here")
 			continue
 		}
@@ -419,7 +445,7 @@ func (c *checker) provenance(ctx context.Context, l *library, o *rule.Options, u
 		if caller, ok := l.baselineCaller(w, i); ok {
 			detail = append(detail, "called from: "+caller+" (baseline code, no CPU test on the path)")
 		}
-		c.at(f.first, f.name, "ISA-PROV", rule.Error,
+		c.at(f.first, l.name(f), "ISA-PROV", rule.Error,
 			fmt.Sprintf("0x%x %s is the %s copy from %s (group %s)", f.addr, l.label(i), feats, org.m.s.File, label(org.name)),
 			"keep the inline function out of the unit, or set isolate = true", detail...)
 	}

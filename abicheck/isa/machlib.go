@@ -6,6 +6,8 @@ import (
 	"debug/elf"
 	"debug/macho"
 	"encoding/binary"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/thox-ai/thoxbuild/abicheck/isa/x86"
 	"github.com/thox-ai/thoxbuild/abicheck/machofile"
 	"github.com/thox-ai/thoxbuild/abicheck/rule"
+	"github.com/thox-ai/thoxbuild/internal/offheap"
 )
 
 // machBaseline is the oldest processor that a Mach-O file has to run on. What
@@ -150,7 +153,14 @@ func (l *library) machRead(f *machofile.File, s *machofile.Section) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	return l.readSection(s.Name, s.Size, r)
+	b, err := offheap.Make[byte](&l.mem, int(s.Size))
+	if err == nil {
+		_, err = io.ReadFull(r, b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("section %s: %w", s.Name, err)
+	}
+	return b, nil
 }
 
 // machFunctions finds functions: the linker lists their starts, and symbols
@@ -161,21 +171,22 @@ func (l *library) machFunctions(f *machofile.File, syms []machofile.Symbol) erro
 	if err != nil {
 		return err
 	}
-	var starts []function
-	add := func(addr uint64, name string, bind elf.SymBind, ext bool) {
+	l.symbol = func(sym int32, _ bool) string { return strings.TrimPrefix(syms[sym].Name, "_") }
+	var starts []start
+	add := func(addr uint64, sym int, bind elf.SymBind, flags startFlags) {
 		if seg := l.segmentAt(addr); seg >= 0 && l.text[seg].name != "__stubs" {
-			starts = append(starts, function{addr: addr, name: name, seg: int32(seg), sym: -1, group: -1, bind: bind, typ: elf.STT_FUNC, dyn: ext})
+			starts = append(starts, start{addr: addr, seg: int32(seg), sym: int32(sym), group: -1, bind: bind, typ: elf.STT_FUNC, flags: flags})
 		}
 	}
 	for _, a := range listed {
-		add(a, "", elf.STB_LOCAL, false)
+		add(a, -1, elf.STB_LOCAL, 0)
 	}
 	if l.unlisted = len(listed) == 0; l.unlisted {
 		for _, r := range l.load {
-			add(r.addr, "", elf.STB_LOCAL, false)
+			add(r.addr, -1, elf.STB_LOCAL, 0)
 		}
 		for i := range l.text {
-			l.callTargets(&l.text[i], func(a uint64) { add(a, "", elf.STB_LOCAL, false) })
+			l.callTargets(&l.text[i], func(a uint64) { add(a, -1, elf.STB_LOCAL, 0) })
 		}
 	}
 	for i := range syms {
@@ -198,7 +209,11 @@ func (l *library) machFunctions(f *machofile.File, syms []machofile.Symbol) erro
 		// A local label within a function is no function.
 		_, start := slices.BinarySearch(listed, y.Value)
 		if len(listed) == 0 || start || exported {
-			add(y.Value, name, bind, exported)
+			sym := i
+			if name == "" {
+				sym = -1
+			}
+			add(y.Value, sym, bind, outlined(name))
 		}
 		if exported && l.segmentAt(y.Value) >= 0 {
 			l.dyn = append(l.dyn, elffile.Symbol{Name: name, Value: y.Value, Bind: bind, Type: elf.STT_FUNC, Shndx: uint32(y.Sect)})
@@ -211,7 +226,9 @@ func (l *library) machFunctions(f *machofile.File, syms []machofile.Symbol) erro
 	for _, r := range data {
 		l.literals = append(l.literals, span{r.Addr, r.Size})
 	}
-	l.cut(starts)
+	if err := l.cut(starts, &l.mem); err != nil {
+		return err
+	}
 	l.jumpTables()
 	return nil
 }

@@ -71,7 +71,9 @@ func openMachObject(f *machofile.File) (*object, error) {
 			}
 		}
 	}
-	o.discover()
+	if err := o.discover(); err != nil {
+		return nil, err
+	}
 	data, err := f.DataInCode()
 	if err != nil {
 		return nil, err

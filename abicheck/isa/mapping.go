@@ -8,29 +8,26 @@ import (
 	"github.com/thox-ai/thoxbuild/abicheck/elffile"
 )
 
-// mark finds the data among AArch64 code from mapping symbols: $d starts data
-// and $x code, each until the next in its section. place gives the address of
-// a symbol, false for one outside of code.
-func (im *image) mark(syms []elffile.Symbol, place func(*elffile.Symbol) (uint64, bool)) {
-	if im.machine == machineX86 {
-		return
+// A mark is where a mapping symbol says that data begins among AArch64 code,
+// $d, or code, $x.
+type mark struct {
+	addr uint64
+	data bool
+}
+
+// appendMark adds the mark of a symbol at addr, if it is one.
+func appendMark(marks []mark, s *elffile.Symbol, addr uint64) []mark {
+	if s.Type != elf.STT_NOTYPE || len(s.Name) < 2 || s.Name[0] != '$' || len(s.Name) > 2 && s.Name[2] != '.' {
+		return marks
 	}
-	type mark struct {
-		addr uint64
-		data bool
+	if kind := s.Name[1]; kind == 'd' || kind == 'x' {
+		marks = append(marks, mark{addr, kind == 'd'})
 	}
-	var marks []mark
-	for i := range syms {
-		s := &syms[i]
-		if s.Type != elf.STT_NOTYPE || len(s.Name) < 2 || s.Name[0] != '$' || len(s.Name) > 2 && s.Name[2] != '.' {
-			continue
-		}
-		if kind := s.Name[1]; kind == 'd' || kind == 'x' {
-			if a, ok := place(s); ok {
-				marks = append(marks, mark{a, kind == 'd'})
-			}
-		}
-	}
+	return marks
+}
+
+// mark finds the data among code: each mark holds until the next in its section.
+func (im *image) mark(marks []mark) {
 	slices.SortFunc(marks, func(a, b mark) int { return cmp.Compare(a.addr, b.addr) })
 	for i, m := range marks {
 		if !m.data {

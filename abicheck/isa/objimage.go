@@ -118,8 +118,7 @@ func openObject(f *elffile.File) (*object, error) {
 	if err := o.relocate(); err != nil {
 		return nil, err
 	}
-	o.discover()
-	return o, nil
+	return o, o.discover()
 }
 
 // address is where a symbol lies in the image.
@@ -238,12 +237,13 @@ func (o *object) slotOf(sym uint32, addr uint64) slot {
 }
 
 // discover finds the functions of the executable sections.
-func (o *object) discover() {
+func (o *object) discover() error {
+	o.symbol = func(sym int32, _ bool) string { return o.syms[sym].Name }
 	segOf := map[int]int{}
 	for i := range o.text {
 		segOf[o.text[i].index] = i
 	}
-	starts := make([]function, 0, len(o.syms))
+	starts := make([]start, 0, len(o.syms))
 	for i := range o.syms {
 		s := &o.syms[i]
 		seg, ok := segOf[s.SectionIndex()]
@@ -254,24 +254,29 @@ func (o *object) discover() {
 		if !code {
 			continue
 		}
-		starts = append(starts, function{
-			addr: o.text[seg].addr + s.Value, size: s.Size, name: s.Name, seg: int32(seg), sym: int32(i),
-			group: o.inGroup[o.text[seg].index], bind: s.Bind, typ: s.Type, vis: s.Vis,
+		starts = append(starts, start{
+			addr: o.text[seg].addr + s.Value, size: s.Size, seg: int32(seg), sym: int32(i),
+			group: o.inGroup[o.text[seg].index], bind: s.Bind, typ: s.Type, vis: s.Vis, flags: outlined(s.Name),
 		})
 	}
-	o.cut(starts)
-	o.mark(o.syms, func(s *elffile.Symbol) (uint64, bool) {
-		seg, ok := segOf[s.SectionIndex()]
-		if !ok {
-			return 0, false
+	if err := o.cut(starts, nil); err != nil {
+		return err
+	}
+	if o.machine != machineX86 {
+		var marks []mark
+		for i := range o.syms {
+			if seg, ok := segOf[o.syms[i].SectionIndex()]; ok {
+				marks = appendMark(marks, &o.syms[i], o.text[seg].addr+o.syms[i].Value)
+			}
 		}
-		return o.text[seg].addr + s.Value, true
-	})
+		o.mark(marks)
+	}
 	for i := range o.fns {
 		if f := &o.fns[i]; f.pseudo {
 			f.group = o.inGroup[o.text[f.seg].index]
 		}
 	}
+	return nil
 }
 
 // place translates an address of the image back to section and offset.
@@ -310,7 +315,7 @@ func (o *object) unit(f *function) string {
 	if f.group >= 0 {
 		return o.groups[f.group].Signature
 	}
-	return f.name
+	return o.name(f)
 }
 
 // poisoned lists the non-local symbols of a COMDAT group, sorted.

@@ -105,7 +105,7 @@ func checkObject(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.
 		}
 	}
 	m.o.guards = o.Guards
-	if _, err := m.o.declare(ctx, s, o, m.o.dataNamed); err != nil {
+	if _, err := m.o.declare(ctx, s, o, m.o); err != nil {
 		return nil, err
 	}
 	m.o.done = ctx.Done()
@@ -124,7 +124,7 @@ func checkObject(ctx context.Context, s *rule.Subject, o *rule.Options) ([]rule.
 	return c.out, ctx.Err()
 }
 
-// dataNamed finds data by its symbol.
+// dataNamed implements named.
 func (o *object) dataNamed(name string) (dataSym, bool) {
 	for i := range o.syms {
 		if s := &o.syms[i]; s.Name == name && s.Type != elf.STT_FUNC {
@@ -135,6 +135,9 @@ func (o *object) dataNamed(name string) (dataSym, bool) {
 	}
 	return dataSym{}, false
 }
+
+// functionsNamed implements named.
+func (o *object) functionsNamed([]string) func(*function) string { return o.name }
 
 // BytecodeOnly is the finding about an object without code: ISA-LTO.
 func BytecodeOnly(s *rule.Subject) rule.Finding {
@@ -161,7 +164,7 @@ func inferUnit(o *object) bool {
 	}
 	if o.machine == elf.EM_AARCH64 {
 		for i := range o.syms {
-			if s := &o.syms[i]; s.Undefined() && (o.asks(s.Name) || o.holds(s.Name) || outlineName(s.Name)) {
+			if s := &o.syms[i]; s.Undefined() && (o.asks(s.Name) || o.holds(s.Name) || outlined(s.Name) != 0) {
 				legacy++
 			}
 		}
@@ -203,7 +206,7 @@ func (c *checker) spot(o *object, fn *function, id string, sev rule.Severity, ms
 	}
 	f.Section, f.Offset = o.place(at)
 	f.HasOffset = true
-	f.Symbol = fn.name
+	f.Symbol = o.name(fn)
 	return f
 }
 
@@ -249,8 +252,8 @@ func (c *checker) groups(m *member, set []*member, unit bool) {
 		if of.group >= 0 {
 			what = "COMDAT group " + label(name)
 			where := fmt.Sprintf("first: %s instruction at %s+0x%x", feats, sec, off)
-			if of.first.name != name && of.first.name != "" {
-				where += fmt.Sprintf(" (%s, in the same group)", label(of.first.name))
+			if n := o.name(of.first); n != name && n != "" {
+				where += fmt.Sprintf(" (%s, in the same group)", label(n))
 			}
 			detail = append(detail, where)
 			if p := o.poisoned(of.group); len(p) > 1 || len(p) == 1 && p[0] != name {
@@ -369,8 +372,8 @@ func (c *checker) inits(m *member, unit bool) {
 		sec := o.sections[p.section].Name
 		fn := o.at(p.target)
 		name := "code"
-		if fn >= 0 && o.fns[fn].name != "" {
-			name = label(o.fns[fn].name)
+		if fn >= 0 && o.name(&o.fns[fn]) != "" {
+			name = label(o.name(&o.fns[fn]))
 		}
 		hits := walk(p.target, (*walker).from)
 		switch {
@@ -396,8 +399,8 @@ func (c *checker) inits(m *member, unit bool) {
 		if hits := walk(f.addr, (*walker).resolver); len(hits) > 0 {
 			h := hits[0]
 			c.spot(o, &o.fns[h.fn], "ISA-IFUNC", rule.Error,
-				fmt.Sprintf("the resolver of %s runs %s code while relocations are applied", label(f.name), c.t.names(o.fns[h.fn].feat)),
-				"compile the resolver for the baseline, in an object of its own", "resolver -> "+label(o.fns[h.fn].name)+o.chain(h))
+				fmt.Sprintf("the resolver of %s runs %s code while relocations are applied", label(o.name(f)), c.t.names(o.fns[h.fn].feat)),
+				"compile the resolver for the baseline, in an object of its own", "resolver -> "+label(o.name(&o.fns[h.fn]))+o.chain(h))
 		}
 	}
 }
@@ -412,28 +415,28 @@ func (c *checker) entries(m *member, set []*member) {
 	isEntry := func(name string) bool { return len(declared) == 0 || slices.Contains(declared, name) }
 	for i := range o.fns {
 		f := &o.fns[i]
-		if f.bind != elf.STB_GLOBAL || o.weak(f) || f.pseudo || f.name == "" {
+		if f.bind != elf.STB_GLOBAL || o.weak(f) || f.pseudo || o.name(f) == "" {
 			continue
 		}
 		switch {
-		case !isEntry(f.name):
+		case !isEntry(o.name(f)):
 			if f.feat != 0 {
 				c.spot(o, f, "ISA-ENTRY", rule.Error,
-					fmt.Sprintf("%s contains %s code and is global, but is no declared entry", label(f.name), c.t.names(f.feat)),
+					fmt.Sprintf("%s contains %s code and is global, but is no declared entry", label(o.name(f)), c.t.names(f.feat)),
 					"put it in an anonymous namespace, or add it to the unit's entries",
 					"any object may call it without a CPU test")
 			}
 			continue
 		case len(declared) > 0:
 			for _, x := range set {
-				if x != m && x.unit && x.strg[f.name] && x.s.Unit != c.s.Unit {
-					c.spot(o, f, "ISA-ENTRY", rule.Error, fmt.Sprintf("entry %s is defined by another unit as well (%s)", label(f.name), x.s.File),
+				if x != m && x.unit && x.strg[o.name(f)] && x.s.Unit != c.s.Unit {
+					c.spot(o, f, "ISA-ENTRY", rule.Error, fmt.Sprintf("entry %s is defined by another unit as well (%s)", label(o.name(f)), x.s.File),
 						"give each unit's entries names of their own")
 				}
 			}
 		}
 		if f.feat != 0 && (f.vis == elf.STV_DEFAULT || f.vis == elf.STV_PROTECTED) {
-			c.spot(o, f, "ISA-ENTRY-VIS", rule.Warning, fmt.Sprintf("entry %s has default visibility, so other libraries can call or replace it", label(f.name)),
+			c.spot(o, f, "ISA-ENTRY-VIS", rule.Warning, fmt.Sprintf("entry %s has default visibility, so other libraries can call or replace it", label(o.name(f))),
 				`declare it __attribute__((visibility("hidden"))), or compile with -fvisibility=hidden`)
 		}
 	}
@@ -499,20 +502,20 @@ func (c *checker) base(m *member) {
 		h, hit := reached[f.first]
 		switch {
 		case o.clone(f):
-			c.spot(o, f, "ISA-BASE", rule.Note, fmt.Sprintf("%s contains %s code; a resolver in this object picks it", label(f.name), c.t.names(f.feat)), "")
+			c.spot(o, f, "ISA-BASE", rule.Note, fmt.Sprintf("%s contains %s code; a resolver in this object picks it", label(o.name(f)), c.t.names(f.feat)), "")
 		case hit || f.bind != elf.STB_LOCAL || f.pseudo:
-			name := label(f.name)
+			name := label(o.name(f))
 			if f.pseudo {
 				name = "code without a symbol"
 			}
 			detail := []string{"the object is compiled for the baseline, so nothing says that a CPU test comes first"}
 			if hit && h.chain != nil {
-				detail = append(detail, "called from: "+label(o.fns[h.chain.fn].name))
+				detail = append(detail, "called from: "+label(o.name(&o.fns[h.chain.fn])))
 			}
 			c.spot(o, f, "ISA-BASE", rule.Error, fmt.Sprintf("%s contains %s code in an object of the baseline", name, c.t.names(f.feat)),
 				"move it to an ISA unit, or make it static and call it behind a CPU test", detail...)
 		default:
-			c.spot(o, f, "ISA-BASE", rule.Note, fmt.Sprintf("%s contains %s code, reached only behind a CPU test", label(f.name), c.t.names(f.feat)), "")
+			c.spot(o, f, "ISA-BASE", rule.Note, fmt.Sprintf("%s contains %s code, reached only behind a CPU test", label(o.name(f)), c.t.names(f.feat)), "")
 		}
 	}
 }
@@ -520,7 +523,7 @@ func (c *checker) base(m *member) {
 // clone reports whether f is a variant of a multi-versioned function whose
 // resolver is in this object: "name.avx2" beside an IFUNC "name".
 func (o *object) clone(f *function) bool {
-	stem, suffix, ok := strings.Cut(f.name, ".")
+	stem, suffix, ok := strings.Cut(o.name(f), ".")
 	if !ok || suffix == "" {
 		return false
 	}
@@ -555,8 +558,8 @@ func (im *image) chain(h hit) string {
 
 func (im *image) label(fn int) string {
 	f := &im.fns[fn]
-	if f.name == "" {
-		return fmt.Sprintf("sub_%x", f.addr)
+	if name := im.name(f); name != "" {
+		return label(name)
 	}
-	return label(f.name)
+	return fmt.Sprintf("sub_%x", f.addr)
 }

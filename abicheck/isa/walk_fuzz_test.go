@@ -34,11 +34,13 @@ func FuzzWalk(f *testing.F) {
 			}
 			im.slots.set(0x102000, slot{addr: 0x1000})
 			im.slots.set(0x102008, slot{name: "getauxval"})
-			var starts []function
+			var starts []start
 			for a := uint64(0); a < uint64(len(code)); a += step {
-				starts = append(starts, function{addr: 0x1000 + a, sym: -1, group: -1, typ: elf.STT_FUNC})
+				starts = append(starts, start{addr: 0x1000 + a, sym: -1, group: -1, typ: elf.STT_FUNC})
 			}
-			im.cut(starts)
+			if err := im.cut(starts, nil); err != nil {
+				t.Fatal(err)
+			}
 			if err := im.scanIndexed(context.Background(), &tg, false); err != nil {
 				t.Fatal(err)
 			}

@@ -32,6 +32,8 @@ type Library struct {
 	// Data goes into .rodata, Fatbin into .nv_fatbin.
 	Data, Fatbin []byte
 	BuildID      []byte
+	// Static repeats the symbols in .symtab.
+	Static bool
 	// NoSections leaves the section headers out, as sstrip does.
 	NoSections bool
 }
@@ -202,6 +204,9 @@ func (l Library) Bytes() []byte {
 	noteAt := 0
 	if noteBytes != nil {
 		noteAt = put(".note.gnu.build-id", elf.SHT_NOTE, noteBytes, 0, 0)
+	}
+	if l.Static {
+		put(".symtab", elf.SHT_SYMTAB, dynsym, 1, 24)
 	}
 	add(elf.DT_STRTAB, uint64(strAt))
 	add(elf.DT_STRSZ, uint64(len(strs)))
