@@ -43,8 +43,13 @@ func (p *Plan) packageFiles() ([]packageFile, error) {
 		pyext = k.TorchNoarch.PyExt
 	}
 	dir := path.Join(extDir, k.PythonName())
+	root, err := os.OpenRoot(k.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
 	var files []packageFile
-	err := fs.WalkDir(os.DirFS(k.Dir), dir, func(name string, e fs.DirEntry, err error) error {
+	err = fs.WalkDir(os.DirFS(k.Dir), dir, func(name string, e fs.DirEntry, err error) error {
 		rel := strings.TrimPrefix(strings.TrimPrefix(name, dir), "/")
 		switch {
 		case err != nil:
@@ -61,6 +66,10 @@ func (p *Plan) packageFiles() ([]packageFile, error) {
 			return nil
 		case rel == opsFile || rel == metadataFile:
 			return fmt.Errorf("%s: thoxbuild generates this file; remove it", name)
+		case e.Type()&fs.ModeSymlink != 0:
+			if err := staysInside(root, name); err != nil {
+				return err
+			}
 		}
 		d, err := p.cfg.Index.Digest(filepath.Join(k.Dir, filepath.FromSlash(name)))
 		if err != nil {
@@ -82,6 +91,18 @@ func (p *Plan) packageFiles() ([]packageFile, error) {
 	}
 	slices.SortFunc(files, func(a, b packageFile) int { return strings.Compare(a.path, b.path) })
 	return files, nil
+}
+
+// staysInside follows a path's links. One that leads out of the kernel's folder
+// would publish a file of this machine, and not the same one elsewhere.
+func staysInside(root *os.Root, name string) error {
+	if _, err := root.Stat(filepath.FromSlash(name)); err != nil {
+		if _, there := os.Stat(filepath.Join(root.Name(), filepath.FromSlash(name))); there == nil {
+			return fmt.Errorf("%s: the link leads out of the kernel's folder; put what it names there instead", name)
+		}
+		return err
+	}
+	return nil
 }
 
 // installed reports whether a file of the package goes into a variant.
