@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -63,6 +64,9 @@ func (p *Plan) units(t *tree, v matrix.Variant) ([]*unit, error) {
 			one.section, one.src, one.kind = name, rel, kind
 			c := p.closure(t, rel, includeDirs(u.include))
 			one.reads, one.inputs = c.reads, slices.Clip(c.inputs)
+			if err := noPlaces(c.reads); err != nil {
+				return err
+			}
 			if one.kind == source.HIP || one.kind == source.CUDA || one.kind == source.CXX || one.kind == source.C || v.Platform.OS == manifests.Darwin {
 				us = append(us, &one)
 				continue
@@ -102,6 +106,18 @@ func (p *Plan) units(t *tree, v matrix.Variant) ([]*unit, error) {
 		}
 	}
 	return us, nil
+}
+
+// noPlaces refuses a header that is named by its place on this machine: a build
+// would take it without knowing when it changes, and elsewhere it is not there.
+// One that is not there at all may stand in a branch for other systems.
+func noPlaces(u source.Unit) error {
+	for _, m := range u.Absolute {
+		if _, err := os.Stat(m.Path); err == nil {
+			return fmt.Errorf("%s:%d: includes %q, which is no file of the kernel; put it into the kernel's folder, list it in the src of the section and include it from there", m.From, m.Line, m.Path)
+		}
+	}
+	return nil
 }
 
 // includeDirs are the folders that a unit's compiler looks in. csrc is always

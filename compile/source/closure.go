@@ -23,9 +23,11 @@ type Unit struct {
 	// Missing are the quoted includes that no declared file answers. Most are
 	// headers of torch or of the system in quotes.
 	Missing []Missing
+	// Absolute are the includes that name a place on this machine.
+	Absolute []Missing
 }
 
-// Missing is an include that no declared file answers.
+// Missing is an include that no declared file answers, or can.
 type Missing struct {
 	// From is the including file, Line the line in it.
 	From string
@@ -61,6 +63,10 @@ func (s Set) Unit(src string, dirs []string) Unit {
 			slices.Sort(queue) // map order must not reach the result
 		}
 		for _, inc := range scan.Includes {
+			if path.IsAbs(inc.Path) {
+				u.Absolute = append(u.Absolute, Missing{file, inc.Line, inc.Path})
+				continue
+			}
 			found := s.resolve(inc, file, dirs)
 			for _, f := range found {
 				if !seen[f] {

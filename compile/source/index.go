@@ -81,7 +81,7 @@ func (x *Index) Now() time.Time { return x.now() }
 // indexHeader starts the file; the digest of the rest follows. It changes with
 // the format and with what Text finds. Each line behind it is a quoted path, a
 // space and the file's entry.
-const indexHeader = "thoxbuild index 3 "
+const indexHeader = "thoxbuild index 4 "
 
 // OpenIndex reads an index. One that is missing, damaged or of another version
 // is an empty one; an empty path gives an index that is never saved.

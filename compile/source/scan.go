@@ -8,6 +8,7 @@ package source
 import (
 	"bytes"
 	"regexp"
+	"slices"
 )
 
 // Scan is what one file's text says about its dependencies. It is a superset:
@@ -43,8 +44,12 @@ const (
 	NameFree
 )
 
+// space is what may stand between the words of a directive.
+const space = `(?:[ \t\f\v]|/\*.*?\*/)*`
+
 var (
-	directive = regexp.MustCompile(`^[ \t]*#[ \t]*(?:include|include_next|import|embed)\b[ \t]*(.*)`)
+	// A comment counts as a space, also one that began on an earlier line.
+	directive = regexp.MustCompile(`^(?:.*?\*/)?` + space + `(?:#|%:)` + space + `(?:include|include_next|import|embed)\b` + space + `(.*)`)
 	nameUse   = regexp.MustCompile(`\bTORCH_EXTENSION_NAME\b`)
 	// wrappedUse is one use that registration.h serves. The macros without
 	// _EXPAND would paste the token itself.
@@ -59,13 +64,14 @@ const metallibHeader = "EMBEDDED_METALLIB_HEADER"
 
 // Text scans the text of a file.
 func Text(b []byte) Scan {
+	b = plainLines(b)
 	var s Scan
 	line := 0
 	for rest := b; len(rest) > 0; {
-		line++
-		var l []byte
-		l, rest, _ = bytes.Cut(rest, []byte("\n"))
-		if !bytes.Contains(l, []byte("#")) {
+		at := line + 1
+		l, n := cutLine(&rest)
+		line += n
+		if !bytes.Contains(l, []byte("#")) && !bytes.Contains(l, []byte("%:")) {
 			continue
 		}
 		m := directive.FindSubmatch(l)
@@ -74,7 +80,7 @@ func Text(b []byte) Scan {
 		}
 		arg := bytes.TrimSpace(m[1])
 		if p, quoted, ok := delimited(arg); ok {
-			s.Includes = append(s.Includes, Include{string(p), quoted, line})
+			s.Includes = append(s.Includes, Include{string(p), quoted, at})
 		} else if len(arg) > 0 && string(arg) != metallibHeader {
 			s.Computed = true
 		}
@@ -87,6 +93,38 @@ func Text(b []byte) Scan {
 		s.Name = NameWrapped
 	}
 	return s
+}
+
+// plainLines leaves out what editors put before a text, and ends every line
+// with a newline alone; compilers take a carriage return for the same.
+func plainLines(b []byte) []byte {
+	b = bytes.TrimPrefix(b, []byte("\ufeff"))
+	if bytes.IndexByte(b, '\r') >= 0 {
+		b = bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
+	}
+	return b
+}
+
+// cutLine takes the next line off a text, with those that continue it, and
+// counts them.
+func cutLine(rest *[]byte) (l []byte, n int) {
+	for more := true; more && len(*rest) > 0; n++ {
+		var part []byte
+		part, *rest, _ = bytes.Cut(*rest, []byte("\n"))
+		part, more = continued(part)
+		if n == 0 {
+			l = slices.Clip(part) // what is appended goes elsewhere
+		} else {
+			l = append(l, part...)
+		}
+	}
+	return l, n
+}
+
+// continued tells whether the next line belongs to this one, and takes the mark
+// away. Compilers allow spaces behind it.
+func continued(l []byte) (rest []byte, more bool) {
+	return bytes.CutSuffix(bytes.TrimRight(l, " \t\f\v"), []byte("\\"))
 }
 
 // delimited takes the path out of "..." or <...>.

@@ -2,6 +2,7 @@ package source
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +20,14 @@ func TestText(t *testing.T) {
 		"int x; // #include \"no.h\"":       {},
 		"#includes \"no.h\"":                {},
 		"#include \"unterminated":           {Computed: true},
-		"#include <>\n":                     {Computed: true},
+		"\ufeff#include \"a.h\"\r\nint x;\r\n#include \"b.h\"\r\n":                            {Includes: []Include{{"a.h", true, 1}, {"b.h", true, 3}}},
+		"#include \"a.h\"\r#include \"b.h\"":                                                  {Includes: []Include{{"a.h", true, 1}, {"b.h", true, 2}}},
+		"/* one */ # /* two */ include /* three */ \"a.h\" // four":                           {Includes: []Include{{"a.h", true, 1}}},
+		"/*\n one */ #include \"a.h\"":                                                        {Includes: []Include{{"a.h", true, 2}}},
+		"%: include \"a.h\"":                                                                  {Includes: []Include{{"a.h", true, 1}}},
+		"int x;\n#\\\n inc\\ \nlude \"a.h\"\nint y;\n#include <b>":                            {Includes: []Include{{"a.h", true, 2}, {"b", false, 6}}},
+		"x = a % :: b; # include \"no.h\"":                                                    {},
+		"#include <>\n":                                                                       {Computed: true},
 		"TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {}":                                  {Name: NameWrapped},
 		"TORCH_LIBRARY_IMPL_EXPAND( TORCH_EXTENSION_NAME , CPU, m) {}":                        {Name: NameWrapped},
 		"STABLE_TORCH_LIBRARY_EXPAND(\n  TORCH_EXTENSION_NAME, m) {}":                         {Name: NameWrapped},
@@ -57,6 +65,7 @@ func TestUnit(t *testing.T) {
 		"csrc/d.cpp":      "#include \"Python.h\"",
 		"torch/mine.h":    "",
 		"csrc/e.cpp":      "#include \"torch/mine.h\"",
+		"csrc/f.cpp":      "#include </opt/x.h>",
 	})
 	for _, c := range []struct {
 		src  string
@@ -71,6 +80,7 @@ func TestUnit(t *testing.T) {
 		// The kernel's own folder of that name is not torch's.
 		{"csrc/e.cpp", []string{"."}, Unit{Files: []string{"csrc/e.cpp", "torch/mine.h"}}},
 		{"csrc/e.cpp", nil, Unit{Files: []string{"csrc/e.cpp"}, Torch: true}},
+		{"csrc/f.cpp", nil, Unit{Files: []string{"csrc/f.cpp"}, Absolute: []Missing{{"csrc/f.cpp", 1, "/opt/x.h"}}}},
 	} {
 		if diff := cmp.Diff(c.want, s.Unit(c.src, c.dirs)); diff != "" {
 			t.Errorf("%s with %q:\n%s", c.src, c.dirs, diff)
@@ -83,6 +93,7 @@ func FuzzText(f *testing.F) {
 	f.Add("int x;\n", "a/b.h")
 	f.Add("/*\n", "x.h")
 	f.Add("R\"(\n", "y")
+	f.Add("// \\\r\nint x;", "y")
 	f.Fuzz(func(t *testing.T, before, name string) {
 		for _, c := range []byte(name) {
 			if c < ' ' || c == '"' || c >= 0x7f {
@@ -91,6 +102,9 @@ func FuzzText(f *testing.F) {
 		}
 		if name == "" {
 			return
+		}
+		if _, more := continued([]byte(strings.TrimSuffix(before, "\r"))); more {
+			return // the line is no line of its own
 		}
 		got := Text([]byte(before + "\n#include \"" + name + "\"\n" + before))
 		if !slices.ContainsFunc(got.Includes, func(i Include) bool { return i.Path == name && i.Quoted }) {
