@@ -3,7 +3,6 @@ package abicheck
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -81,7 +80,7 @@ func (r *run) input(ctx context.Context, in input) error {
 		s.Want = want(s, in.claim, r.o)
 		return r.subject(ctx, s, "variant")
 	}
-	f, err := os.Open(in.path)
+	f, err := openFile(in.path)
 	if err != nil {
 		return err
 	}
@@ -171,7 +170,7 @@ func (r *run) report() *Report {
 		found = append(found, p.Findings()...)
 	}
 	if len(r.o.Only) > 0 {
-		found = slices.DeleteFunc(found, func(f Finding) bool { return !slices.Contains(r.o.Only, f.ID) })
+		found = slices.DeleteFunc(found, func(f Finding) bool { return f.ID != "FORMAT" && !slices.Contains(r.o.Only, f.ID) })
 	}
 	slices.SortFunc(found, func(a, b Finding) int { return a.Compare(&b) })
 	found = slices.CompactFunc(found, func(a, b Finding) bool { return a.Compare(&b) == 0 })

@@ -35,6 +35,9 @@ func gather(ctx context.Context, path string) ([]input, error) {
 		return nil, err
 	}
 	if !st.IsDir() {
+		if !st.Mode().IsRegular() {
+			return nil, notAFile(path, st.Mode())
+		}
 		k, err := sniffFile(path)
 		if err != nil {
 			return nil, err
@@ -124,7 +127,7 @@ func isVariant(dir string) bool {
 // told by the rule META and gives a package without.
 func variantPackage(dir string) *rule.Package {
 	p := &rule.Package{Libraries: map[string]bool{}}
-	f, err := os.Open(filepath.Join(dir, manifests.MetadataFile))
+	f, err := openFile(filepath.Join(dir, manifests.MetadataFile))
 	if err != nil {
 		return p
 	}
@@ -150,7 +153,7 @@ func addLibraries(dir string, p *rule.Package) {
 }
 
 func sniffFile(path string) (kind, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return other, err
 	}
@@ -160,5 +163,5 @@ func sniffFile(path string) (kind, error) {
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return other, fmt.Errorf("%s: %w", path, err)
 	}
-	return sniff(head[:n]), nil
+	return sniff(path, head[:n]), nil
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/csv"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -34,7 +33,7 @@ func installed(inputs []input, distInfos []string) {
 
 // installedTags reads the Tag lines of a WHEEL file; nil without any.
 func installedTags(name string) *wheelTags {
-	f, err := os.Open(name)
+	f, err := openFile(name)
 	if err != nil {
 		return nil
 	}
@@ -55,7 +54,7 @@ func installedTags(name string) *wheelTags {
 
 // recorded lists the paths in a RECORD file; what cannot be read is left out.
 func recorded(name string) (paths []string) {
-	f, err := os.Open(name)
+	f, err := openFile(name)
 	if err != nil {
 		return nil
 	}

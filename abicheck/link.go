@@ -43,7 +43,7 @@ func checkLink(ctx context.Context, objects []Object, output string, o *Options)
 		if err != nil {
 			return nil, err
 		}
-		f, err := os.Open(path)
+		f, err := openFile(path)
 		if err != nil {
 			return nil, err
 		}

@@ -91,6 +91,11 @@ func parse(s *rule.Subject, k kind) (format string, err error) {
 		s.PE, err = pefile.New(s.Data, s.Size)
 		return "pe", err
 	}
+	var head [sniffLen]byte
+	n, _ := s.Data.ReadAt(head[:min(s.Size, sniffLen)], 0)
+	if why := hollow(s.Name, head[:n]); why != "" {
+		return "", errors.New(why)
+	}
 	return "", errors.New("unknown kind of file")
 }
 
@@ -121,7 +126,7 @@ func (r *run) archive(ctx context.Context, src source) error {
 		var head [sniffLen]byte
 		data := io.NewSectionReader(src.data, m.Off, m.Size)
 		n, _ := data.ReadAt(head[:], 0)
-		if k := sniff(head[:n]); k == elfKind || k == machoKind || k == bitcodeKind {
+		if k := sniff("", head[:n]); k == elfKind || k == machoKind || k == bitcodeKind {
 			if err := r.binary(ctx, src.in(m.Name, m.Name, k, data, m.Size)); err != nil {
 				return err
 			}
@@ -140,7 +145,7 @@ func (r *run) fat(ctx context.Context, src source) error {
 		data := io.NewSectionReader(src.data, sl.Off, sl.Size)
 		var head [sniffLen]byte
 		n, _ := data.ReadAt(head[:], 0)
-		k := sniff(head[:n])
+		k := sniff("", head[:n])
 		if k != machoKind && k != arKind {
 			r.broken(src.in(sl.Arch, src.name, k, data, sl.Size).subject(), "mach-o", fmt.Errorf("the slice for %s is no Mach-O file", sl.Arch))
 			continue

@@ -18,7 +18,9 @@ var frameRules = []rule.Info{{
 	Title: "the file cannot be read as what it begins like",
 	Explain: `The file has the first bytes of a library, object, archive or wheel, but a
 table inside points outside the file, is cut off, or contradicts another. A
-loader would refuse it too, or worse. The message names the byte.
+loader would refuse it too, or worse. The message names the byte. A file with
+the name of a library that is empty, or that Git LFS has not fetched, is told
+here as well.
 
 Nothing else is said about such a file: download or build it again.`,
 }, {
@@ -52,24 +54,33 @@ func Known(id string) bool {
 
 // Explain returns the long text about a rule, for --explain.
 func Explain(id string) (string, error) {
+	r, err := Rule(id)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s (%v): %s\n\n%s\n", r.ID, r.Severity, r.Title, r.Explain), nil
+}
+
+// Rule finds a rule by its id, in any case of letters.
+func Rule(id string) (rule.Info, error) {
 	var near string
 	best := 3
 	for _, r := range Rules() {
 		if strings.EqualFold(r.ID, id) {
-			return fmt.Sprintf("%s (%v): %s\n\n%s\n", r.ID, r.Severity, r.Title, r.Explain), nil
+			return r, nil
 		}
 		if d := levenshtein.Distance(r.ID, strings.ToUpper(id), nil); d < best {
 			best, near = d, r.ID
 		}
 	}
 	if near != "" {
-		return "", fmt.Errorf("no rule %q; did you mean %s?", id, near)
+		return rule.Info{}, fmt.Errorf("no rule %q; did you mean %s?", id, near)
 	}
 	var ids []string
 	for _, r := range Rules() {
 		ids = append(ids, r.ID)
 	}
-	return "", fmt.Errorf("no rule %q: expected one of %s", id, strings.Join(ids, ", "))
+	return rule.Info{}, fmt.Errorf("no rule %q: expected one of %s", id, strings.Join(ids, ", "))
 }
 
 // LoadSuppressions reads a file of accepted findings; see rule.Suppressions.

@@ -22,14 +22,18 @@ const (
 	arKind
 	zipKind
 	bitcodeKind // LLVM's, an object of -flto when its name or place says so
+	hollowKind  // none of them under the name of a library; see hollow
 )
 
 // sniffLen is how many bytes sniff wants.
 const sniffLen = 8
 
-// sniff tells a file's kind by its first bytes. Anything else is not for us:
-// a Python source, a data file.
-func sniff(head []byte) kind {
+// sniff tells a file's kind by its first bytes. Anything else is not for us: a
+// Python source, a data file. A name is looked at for what it promises alone.
+func sniff(name string, head []byte) kind {
+	if hollow(name, head) != "" {
+		return hollowKind
+	}
 	if len(head) < 4 {
 		return other
 	}

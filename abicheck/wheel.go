@@ -80,7 +80,7 @@ func sniffMember(f *zip.File) (kind, error) {
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return other, err
 	}
-	return sniff(head[:n]), nil
+	return sniff(f.Name, head[:n]), nil
 }
 
 // member gives a member random access and checks it.

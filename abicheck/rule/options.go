@@ -57,7 +57,8 @@ type Options struct {
 	FactsOnly bool
 	// Strict makes warnings fail.
 	Strict bool
-	// Only, when not empty, lists the ids of rules to keep.
+	// Only, when not empty, lists the ids of rules to keep. FORMAT stays
+	// whatever it lists: about a file that was not read the others say nothing.
 	Only []string
 	// Suppressions are accepted findings.
 	Suppressions *Suppressions

@@ -95,6 +95,22 @@ func Find(torch manifests.Version, compute manifests.Compute, platform manifests
 	return e, nil
 }
 
+// Releases are the torch releases of which some build has a table, the oldest
+// first.
+func Releases() []manifests.Version {
+	files, _ := tables.ReadDir("tables") // of the program itself
+	var out []manifests.Version
+	for _, f := range files {
+		_, rest, _ := strings.Cut(f.Name(), "-")
+		release, _, _ := strings.Cut(rest, "-")
+		if v, err := manifests.ParseVersion(release); err == nil && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, manifests.Version.Compare)
+	return out
+}
+
 // read returns a shipped table, or nil where there is none.
 func read(name string) (*Exports, error) {
 	b, err := tables.ReadFile("tables/" + name)

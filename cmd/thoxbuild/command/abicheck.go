@@ -8,8 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thox-ai/thoxbuild/abicheck"
+	"github.com/thox-ai/thoxbuild/abicheck/policy"
 	"github.com/thox-ai/thoxbuild/abicheck/report"
 	"github.com/thox-ai/thoxbuild/manifests"
+	"github.com/thox-ai/thoxbuild/toolchain/torchexports"
 )
 
 func newAbicheck(g *globals) *cobra.Command {
@@ -63,8 +65,8 @@ Exit status 3 means that errors were found.`,
 				}
 				f.set(v)
 			}
-			if o.Baseline != "" && !slices.Contains(abicheck.Baselines, o.Baseline) {
-				return usagef("--baseline %s: expected one of %s", o.Baseline, strings.Join(abicheck.Baselines, ", "))
+			if err := checkPromises(&o); err != nil {
+				return err
 			}
 			if suppressions != "" {
 				s, err := abicheck.LoadSuppressions(suppressions)
@@ -108,7 +110,32 @@ Exit status 3 means that errors were found.`,
 	f.StringVar(&o.Baseline, "baseline", "", "the oldest processor: x86-64, x86-64-v2, x86-64-v3, armv8-a or apple-m1")
 	f.BoolVar(&o.FactsOnly, "facts", false, "leave out the passes that decode machine code")
 	f.BoolVar(&o.Strict, "strict", false, "fail on warnings too")
-	f.StringSliceVar(&o.Only, "only", nil, "only these rules, by `ID`")
+	f.StringSliceVar(&o.Only, "only", nil, "only these rules, by `ID`, and whether a file can be read at all")
 	f.StringVar(&suppressions, "suppress", "", "`FILE` of accepted findings, each with a reason and an expiry")
 	return c
+}
+
+// checkPromises refuses what no rule would look at: a gate that is misspelt must
+// not let everything through.
+func checkPromises(o *abicheck.Options) error {
+	if o.Baseline != "" && !slices.Contains(abicheck.Baselines, o.Baseline) {
+		return usagef("--baseline %s: expected one of %s", o.Baseline, strings.Join(abicheck.Baselines, ", "))
+	}
+	if o.Manylinux != "" && o.Manylinux != "none" {
+		if _, err := policy.FindManylinux(o.Manylinux); err != nil {
+			return usagef("--manylinux: %w", err)
+		}
+	}
+	if known := torchexports.Releases(); o.Torch != nil && !slices.Contains(known, *o.Torch) {
+		return withHint(usagef("--torch %v: the exports of that release are not known; expected %v to %v", *o.Torch, known[0], known[len(known)-1]),
+			"leave --torch out to check everything else")
+	}
+	for i, id := range o.Only {
+		r, err := abicheck.Rule(id)
+		if err != nil {
+			return withHint(usagef("--only: %w", err), "'thoxbuild abicheck --list' names the rules")
+		}
+		o.Only[i] = r.ID
+	}
+	return nil
 }
