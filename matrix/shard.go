@@ -12,6 +12,9 @@ import (
 // Shard is one of Count equal parts of the work; Index counts from 1.
 type Shard struct{ Index, Count int }
 
+// MaxShards is far above the jobs that any CI runs of one matrix.
+const MaxShards = 10000
+
 // ParseShard reads "I/N".
 func ParseShard(s string) (Shard, error) {
 	i, n, ok := strings.Cut(s, "/")
@@ -19,6 +22,9 @@ func ParseShard(s string) (Shard, error) {
 	count, err2 := strconv.Atoi(n)
 	if !ok || err1 != nil || err2 != nil || count < 1 || index < 1 || index > count {
 		return Shard{}, fmt.Errorf("shard %q: expected I/N with 1 <= I <= N, as in 2/4", s)
+	}
+	if count > MaxShards {
+		return Shard{}, fmt.Errorf("shard %q: expected I/N with N at most %d", s, MaxShards)
 	}
 	return Shard{index, count}, nil
 }

@@ -68,8 +68,8 @@ func (g *globals) githubShards(picks []chosen, n int, format string, sel selecti
 	switch {
 	case format != "github":
 		return usagef("--shards is for --format github; 'thoxbuild build --shard I/N' takes a part of the work")
-	case n < 1:
-		return usagef("--shards %d: expected a positive number", n)
+	case n < 1 || n > matrix.MaxShards:
+		return usagef("--shards %d: expected 1 to %d", n, matrix.MaxShards)
 	case sel.shard != "":
 		return usagef("--shard takes one part, --shards lists all: give one of them")
 	case len(picks) > 1:

@@ -10,8 +10,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"syscall"
+	"unicode"
 
 	"github.com/spf13/cobra"
 )
@@ -154,7 +156,13 @@ func (g *globals) storeDir() (string, error) {
 		}
 		dir = filepath.Join(base, "thoxbuild")
 	}
-	return filepath.Abs(dir)
+	dir, err := filepath.Abs(dir)
+	if err == nil && strings.ContainsFunc(dir, func(r rune) bool { return r == ':' && os.PathListSeparator == ':' || unicode.IsControl(r) }) {
+		// zig writes dependencies down in make's form, and cannot read it back then.
+		return "", withHint(usagef("store %q: expected a path without colons and control characters, which compilers cannot have in their own", dir),
+			"set THOXBUILD_STORE or give --store DIR")
+	}
+	return dir, err
 }
 
 // releaseVersion is set by a release build: -ldflags "-X ...releaseVersion=1.2".
