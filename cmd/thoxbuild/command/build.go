@@ -79,6 +79,9 @@ type bench struct {
 	// whole makes everything that commands name before a plan is done, also
 	// what the build itself may never need.
 	whole bool
+	// asks is set where nothing is built: then the kernel's folder stays as
+	// it is, and what tools a plan took is pinned by the build that runs it.
+	asks bool
 }
 
 // openBench loads everything that planning needs. The caller closes it.
@@ -105,7 +108,11 @@ func (g *globals) openBench(ctx context.Context, sel selection, progress toolcha
 
 func (b *bench) close(ctx context.Context) error {
 	b.store.Close(ctx)
-	return errors.Join(b.index.Save(), b.lock.Save(lockPath(b.project)), b.cache.Close())
+	err := b.index.Save()
+	if !b.asks {
+		err = errors.Join(err, b.lock.Save(lockPath(b.project)))
+	}
+	return errors.Join(err, b.cache.Close())
 }
 
 // plan makes the plan for one kernel. Only variants that can be built here are
@@ -157,6 +164,7 @@ func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close(ctx)) }()
+	b.asks = o.dryRun
 	b.whole = o.dryRun // its commands are for pasting
 	if o.trace {
 		b.executor.Trace = func(label, command string) { view.Printf("# %s\n%s", label, command) }

@@ -26,6 +26,7 @@ func newExplain(g *globals) *cobra.Command {
 				return err
 			}
 			defer func() { err = errors.Join(err, b.close(c.Context())) }()
+			b.asks = true
 			found := 0
 			for _, pick := range b.picks {
 				history := compile.OpenHistory(b.cache.Dir(), pick.kernel.Dir)
