@@ -37,6 +37,8 @@ type Event struct {
 	Result  *action.Result
 	Variant *VariantResult
 	Err     error
+	// Where is where the action runs, as in action.Result.
+	Where string
 	// Done of Total actions are finished, Running are running.
 	Done, Total, Running int
 }

@@ -32,6 +32,9 @@ type RunOptions struct {
 // Counts are the actions of a run by how they ended.
 type Counts struct {
 	Total, Cached, Ran, Failed, Skipped int
+	// CachedElsewhere and RanElsewhere are those of Cached and Ran that another
+	// machine knew or did, and InProcess those of Ran that are no command.
+	CachedElsewhere, RanElsewhere, InProcess int
 }
 
 // VariantResult is one variant's folder, or why there is none.

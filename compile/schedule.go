@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,8 @@ import (
 type runner struct {
 	p *Plan
 	o RunOptions
+	// here has room for the steps of this program itself that run at once.
+	here chan struct{}
 
 	mu      sync.Mutex
 	wake    *sync.Cond
@@ -38,7 +41,7 @@ type runner struct {
 func newRunner(p *Plan, o RunOptions) *runner {
 	n := len(p.actions)
 	r := &runner{
-		p: p, o: o, left: n,
+		p: p, o: o, left: n, here: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		waiting: make([]int, n), results: make([]*action.Result, n), failed: make([]error, n), chain: make([]float64, n),
 		res: &Result{Counts: Counts{Total: n}},
 	}
@@ -145,6 +148,9 @@ func (r *runner) step(ctx context.Context, a *Action) (*action.Result, error) {
 	if err := r.o.Cache.PutResult(enc.Key, res); err != nil {
 		return nil, err
 	}
+	if res.Cached {
+		r.event(Event{Type: EventCached, Action: a, Result: res, Where: res.Where})
+	}
 	if r.o.History != nil {
 		r.o.History.add(a.Label, enc.Key, spec, res)
 	}
@@ -154,9 +160,16 @@ func (r *runner) step(ctx context.Context, a *Action) (*action.Result, error) {
 // execute runs an action here or with the executor. A result with a non-zero
 // exit code comes with errFailed.
 func (r *runner) execute(ctx context.Context, a *Action, spec *action.Spec, enc *action.Encoded) (*action.Result, error) {
-	started := func() { r.event(Event{Type: EventStarted, Action: a}) }
+	started := func(where string) { r.event(Event{Type: EventStarted, Action: a, Where: where}) }
 	if a.inProcess != nil {
-		started()
+		// The jobs may be many more than this machine has processors.
+		select {
+		case r.here <- struct{}{}:
+			defer func() { <-r.here }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		started("")
 		begin := time.Now()
 		res, err := a.inProcess(ctx, &stepEnv{spec: spec, cache: r.o.Cache, ctx: ctx})
 		if err == nil {
@@ -166,7 +179,7 @@ func (r *runner) execute(ctx context.Context, a *Action, spec *action.Spec, enc 
 	}
 	req := &action.Request{
 		Spec: spec, Encoded: enc, Timeout: r.o.Timeout, Started: started,
-		Open: r.open, Path: r.o.Cache.Path,
+		Open: r.open, Path: r.o.Cache.Path, NoCache: r.o.Rebuild,
 	}
 	if a.early != nil {
 		if res, err := r.linkEarly(ctx, a.early, req); res != nil || err != nil {
@@ -266,9 +279,18 @@ func (r *runner) finish(a *Action, res *action.Result, err error) {
 	}
 	if res.Cached {
 		r.res.Counts.Cached++
+		if res.Where != "" {
+			r.res.Counts.CachedElsewhere++
+		}
 		r.res.SavedSeconds += res.CPU.Seconds()
 	} else {
 		r.res.Counts.Ran++
+		switch {
+		case a.inProcess != nil:
+			r.res.Counts.InProcess++
+		case res.Where != "":
+			r.res.Counts.RanElsewhere++
+		}
 		r.res.CPUSeconds += res.CPU.Seconds()
 		r.chain[a.index] += res.Wall.Seconds()
 		r.emit(Event{Type: EventFinished, Action: a, Result: res})

@@ -22,8 +22,10 @@ type Request struct {
 	// how long one is ready to wait does not change the result.
 	Timeout time.Duration
 	// Started, when set, is called when the command begins to run, which on a
-	// cluster may be long after the request.
-	Started func()
+	// cluster may be long after the request. Where is as in Result.
+	Started func(where string)
+	// NoCache runs the command even where the executor knows its result.
+	NoCache bool
 }
 
 // Output is a file that an action wrote.
@@ -49,6 +51,9 @@ type Result struct {
 	MaxRSS int64
 	// Cached says that an executor with a cache of its own did not run it.
 	Cached bool
+	// Where names the place that ran it or knew the result, such as "remote".
+	// It is empty for this machine, and no part of what a cache keeps.
+	Where string
 }
 
 // Output returns the output at a path.

@@ -70,7 +70,7 @@ func (e *Executor) Run(ctx context.Context, req *action.Request, out action.Sink
 		e.Trace(req.Spec.Label, e.Describe(req.Spec))
 	}
 	if req.Started != nil {
-		req.Started()
+		req.Started("")
 	}
 	res, err = e.command(ctx, req, dir)
 	if err != nil {
@@ -157,15 +157,7 @@ func (e *Executor) resolve(s string) string {
 	if e.Resolve == nil {
 		return s
 	}
-	// Of OLD=NEW only OLD is a place on this machine: NEW is what should stand
-	// in the output, and is to be the same everywhere.
-	for _, flag := range []string{"-ffile-prefix-map=", "-fmacro-prefix-map=", "-fdebug-prefix-map="} {
-		if rest, ok := strings.CutPrefix(s, flag); ok {
-			old, new, _ := strings.Cut(rest, "=")
-			return flag + e.Resolve(old) + "=" + new
-		}
-	}
-	return e.Resolve(s)
+	return action.MapPaths(s, e.Resolve)
 }
 
 func (e *Executor) resolveAll(args []string) []string {

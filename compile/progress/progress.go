@@ -51,6 +51,7 @@ type Printer struct {
 type running struct {
 	action *compile.Action
 	since  time.Time
+	where  string
 }
 
 var _ compile.Observer = (*Printer)(nil)
@@ -99,13 +100,14 @@ func (p *Printer) Observe(e compile.Event) {
 	var say bytes.Buffer
 	switch e.Type {
 	case compile.EventStarted:
-		p.running = append(p.running, running{e.Action, p.o.Now()})
+		p.running = append(p.running, running{e.Action, p.o.Now(), e.Where})
 	case compile.EventCached:
+		p.end(e.Action)
 		p.cached++
 		p.log(&say, e)
 	case compile.EventFinished:
 		p.end(e.Action)
-		fmt.Fprintf(&say, "[%d/%d] %s (%s)\n", e.Done, e.Total, e.Action.Label, seconds(e.Result.Wall))
+		fmt.Fprintf(&say, "[%d/%d] %s (%s)\n", e.Done, e.Total, e.Action.Label, place(seconds(e.Result.Wall), e.Result.Where))
 		p.log(&say, e)
 	case compile.EventFailed:
 		p.end(e.Action)
@@ -186,7 +188,7 @@ func (p *Printer) lines(b *bytes.Buffer) int {
 			lines = append(lines, fmt.Sprintf("  and %d more", len(p.running)-i))
 			break
 		}
-		lines = append(lines, fmt.Sprintf("  %6s  %s", seconds(now.Sub(r.since)), r.action.Label))
+		lines = append(lines, fmt.Sprintf("  %6s  %s", place(seconds(now.Sub(r.since)), r.where), r.action.Label))
 	}
 	for _, l := range lines {
 		b.WriteString(fit(l, p.o.Width-1)) // a full line would wrap on some terminals
@@ -267,6 +269,14 @@ func fit(s string, columns int) string {
 		return ""
 	}
 	return string([]rune(s)[:columns-1]) + "…"
+}
+
+// place adds to a time where it was spent, if not here.
+func place(s, where string) string {
+	if where == "" {
+		return s
+	}
+	return s + " " + where
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }

@@ -163,3 +163,26 @@ func TestTransfer(t *testing.T) {
 	}
 	p.Close() // twice is harmless
 }
+
+// What runs elsewhere says so, while it runs and when it has ended; what turns
+// out to be known there is running no more.
+func TestElsewhere(t *testing.T) {
+	var plain bytes.Buffer
+	live := &screen{}
+	for _, p := range []*Printer{New(&plain, Options{}), New(live, Options{Live: true, Now: func() time.Time { return time.Time{} }})} {
+		p.Observe(compile.Event{Type: compile.EventStarted, Action: slow, Where: "remote", Total: 3})
+		p.Observe(compile.Event{Type: compile.EventStarted, Action: link, Total: 3})
+		if p.o.Live && !strings.Contains(strings.Join(live.lines, "\n"), "0.0s remote  compile norm.cu (cu130)\n    0.0s  link ") {
+			t.Errorf("live lines %q", live.lines)
+		}
+		p.Observe(compile.Event{Type: compile.EventCached, Action: slow, Result: &action.Result{Where: "remote", Cached: true}, Done: 1, Total: 3})
+		if p.o.Live && strings.Contains(strings.Join(live.lines, "\n"), "norm.cu") {
+			t.Errorf("live lines %q: it does not run", live.lines)
+		}
+		p.Observe(compile.Event{Type: compile.EventFinished, Action: fast, Result: &action.Result{Where: "remote", Wall: time.Second}, Done: 2, Total: 3})
+		p.Close()
+	}
+	if want := "[2/3] " + fast.Label + " (1.0s remote)\n"; plain.String() != want {
+		t.Errorf("got %q, want %q", plain.String(), want)
+	}
+}
