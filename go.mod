@@ -3,6 +3,7 @@ module github.com/thox-ai/thoxbuild
 go 1.26.0
 
 require (
+	cloud.google.com/go/longrunning v1.0.0 // operations of the Remote Execution API, and their cancelling
 	github.com/BurntSushi/toml v1.6.0 // build.toml, policies and suppressions
 	github.com/agext/levenshtein v1.2.3 // "did you mean"
 	github.com/bazelbuild/remote-apis v0.0.0-20260908115904-76ddd98e1f92 // action keys are Remote Execution digests
@@ -25,11 +26,13 @@ require (
 	golang.org/x/sync v0.25.0 // bounded parallel work
 	golang.org/x/sys v0.50.0 // statx, syncfs and process groups
 	golang.org/x/term v0.48.0 // is it a terminal, and how wide
+	google.golang.org/genproto/googleapis/bytestream v0.0.0-20261104224025-d1e00e9f33ab // large blobs of the Remote Execution API
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // what a Remote Execution server says about a failure
+	google.golang.org/grpc v1.85.0 // the transport of the Remote Execution API; sigstore links it already
 	google.golang.org/protobuf v1.36.12 // messages of the Remote Execution API
 )
 
 require (
-	cloud.google.com/go/longrunning v1.0.0 // indirect
 	github.com/asaskevich/govalidator v0.0.0-20230301143203-a9d515a09cc2 // indirect
 	github.com/blang/semver v3.5.1+incompatible // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
@@ -107,8 +110,6 @@ require (
 	golang.org/x/tools v0.52.0 // indirect
 	golang.org/x/vuln v1.9.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260817212433-ac3dfec99bb1 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
-	google.golang.org/grpc v1.85.0 // indirect
 	gotest.tools/v3 v3.5.2 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
