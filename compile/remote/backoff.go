@@ -14,13 +14,19 @@ import (
 )
 
 // backoff counts the failures in a row of one thing. The zero value is ready.
-type backoff struct{ failures int }
+type backoff struct {
+	failures int
+	few      bool // give up after fewAttempts
+}
 
 const (
 	// attempts in a row that may fail; with the pauses between them they bridge
 	// about eight seconds, such as the restart of a proxy.
 	attempts = 6
 	maxPause = 5 * time.Second
+	// fewAttempts are for the first words with a server: an address that is
+	// wrong should be known soon.
+	fewAttempts = 3
 )
 
 // firstPause is shorter in tests.
@@ -29,7 +35,7 @@ var firstPause = 250 * time.Millisecond
 // again waits and reports whether another attempt makes sense.
 func (b *backoff) again(ctx context.Context, err error) bool {
 	b.failures++
-	if ctx.Err() != nil || !transient(err) || b.failures >= attempts {
+	if ctx.Err() != nil || !transient(err) || b.failures >= attempts || b.few && b.failures >= fewAttempts {
 		return false
 	}
 	pause := min(firstPause<<(b.failures-1), maxPause)

@@ -16,7 +16,7 @@ func newExecutor(t *testing.T, c Config) *Executor {
 		c.ToolRoot = "/opt/thox/"
 	}
 	if c.Tools == nil {
-		c.Tools = func(name string) (string, error) { return "", errors.New("no tools here") }
+		c.Tools = func(name string) (string, []string, error) { return "", nil, errors.New("no tools here") }
 	}
 	e, err := New(c, &local.Executor{Scratch: t.TempDir()})
 	if err != nil {

@@ -169,7 +169,7 @@ func (c *client) hello(ctx context.Context) error {
 		return c.metErr
 	}
 	var caps *repb.ServerCapabilities
-	err := c.retry(ctx, "ask for its capabilities", func(ctx context.Context) (err error) {
+	err := c.retryBy(ctx, backoff{few: true}, "ask for its capabilities", func(ctx context.Context) (err error) {
 		caps, err = c.caps.GetCapabilities(ctx, &repb.GetCapabilitiesRequest{InstanceName: c.config.Instance})
 		return err
 	})
@@ -218,7 +218,10 @@ const callTime = 60 * time.Second
 // retry makes a call until it succeeds, fails for good, or has failed often
 // enough. The call gets a deadline of its own.
 func (c *client) retry(ctx context.Context, op string, call func(context.Context) error) error {
-	var b backoff
+	return c.retryBy(ctx, backoff{}, op, call)
+}
+
+func (c *client) retryBy(ctx context.Context, b backoff, op string, call func(context.Context) error) error {
 	for {
 		one, cancel := context.WithTimeout(c.with(ctx), callTime)
 		err := call(one)

@@ -31,8 +31,9 @@ type Config struct {
 	// action needs, such as container-image or Pool.
 	Platform map[string]string
 	// Tools gives the real folder of a tool by the first name below ToolRoot in
-	// a command, or why another machine cannot use it.
-	Tools func(name string) (dir string, err error)
+	// a command, and the names of those that have to lie beside it. The error is
+	// a HereError for a tool that another machine cannot use.
+	Tools func(name string) (dir string, needs []string, err error)
 	// ToolRoot is how virtual tool paths begin, such as "/opt/thox/".
 	ToolRoot string
 	// Log, when set, says what takes long.

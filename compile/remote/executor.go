@@ -60,22 +60,15 @@ func (e *Executor) Run(ctx context.Context, req *action.Request, out action.Sink
 	if s := req.Spec.Platform["OSFamily"]; s != "" && s != "linux" {
 		return e.here(ctx, req, out) // Xcode's compilers run on a Mac
 	}
-	j, err := e.prepare(ctx, req)
+	res, err := e.there(ctx, req, out)
 	var here *HereError
 	if errors.As(err, &here) {
 		return e.here(ctx, req, out)
 	}
-	var res *action.Result
-	if err == nil {
-		res, err = e.there(ctx, j, req, out)
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, fmt.Errorf("%s: %w", req.Spec.Label, err)
-	}
-	return res, nil
+	return res, err
 }
 
 // here runs an action on this machine, beside no more others than it has
@@ -90,9 +83,18 @@ func (e *Executor) here(ctx context.Context, req *action.Request, out action.Sin
 	return e.local.Run(ctx, req, out)
 }
 
-// there takes an action's result from the action cache or has it run.
-func (e *Executor) there(ctx context.Context, j *job, req *action.Request, out action.Sink) (*action.Result, error) {
-	if err := e.client.hello(ctx); err != nil {
+// there takes an action's result from the action cache or has it run. The error
+// is a HereError where the action can't leave this machine.
+func (e *Executor) there(ctx context.Context, req *action.Request, out action.Sink) (*action.Result, error) {
+	tools, err := e.toolNames(req.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.client.hello(ctx); err != nil { // before the tools are read, which takes a second
+		return nil, err
+	}
+	j, err := e.prepare(ctx, req, tools)
+	if err != nil {
 		return nil, err
 	}
 	skip := req.NoCache

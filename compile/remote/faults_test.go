@@ -279,7 +279,7 @@ func TestCache(t *testing.T) {
 func TestSentOnce(t *testing.T) {
 	s, url := newServer(t, nil)
 	dir := t.TempDir()
-	for name, text := range map[string]string{"bin/copy": "#!/bin/sh\ncat \"${0%/*}/../lib/link\" \"$1\" > \"$2\"\necho \"$0: done\"\n", "lib/text": "library\n", "lib/more": strings.Repeat("x", 1<<20)} {
+	for name, text := range map[string]string{"bin/copy": "#!/bin/sh\ncat \"${0%/*}/../lib/link\" \"${0%/*}/../../text-2/beside\" \"$1\" > \"$2\"\necho \"$0: done\"\n", "lib/text": "library\n", "lib/more": strings.Repeat("x", 1<<20)} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o755)); err != nil {
 			t.Fatal(err)
@@ -288,12 +288,16 @@ func TestSentOnce(t *testing.T) {
 	if err := errors.Join(os.Chmod(filepath.Join(dir, "lib/text"), 0o644), os.Symlink("text", filepath.Join(dir, "lib/link"))); err != nil {
 		t.Fatal(err)
 	}
+	text := t.TempDir() // a tool that the other one finds beside it
+	if err := os.WriteFile(filepath.Join(text, "beside"), []byte("beside\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	here := t.TempDir()
 	if err := os.Symlink("/bin/sh", filepath.Join(here, "sh")); err != nil {
 		t.Fatal(err)
 	}
-	config := Config{URL: url, ToolRoot: "/opt/thox/", Tools: func(name string) (string, error) {
-		return map[string]string{"copy-1.0": dir, "installed": here}[name], nil
+	config := Config{URL: url, ToolRoot: "/opt/thox/", Tools: func(name string) (string, []string, error) {
+		return map[string]string{"copy-1.0": dir, "installed": here, "text-2": text}[name], map[string][]string{"copy-1.0": {"text-2"}, "text-2": {"copy-1.0"}}[name], nil
 	}}
 	m := &actiontest.Memory{}
 	spec := func(text string) *action.Spec {
@@ -322,7 +326,7 @@ func TestSentOnce(t *testing.T) {
 		if err != nil || res.ExitCode != 0 || res.Where != Where || res.Cached {
 			t.Fatalf("%s: %+v, %v", c.description, res, err)
 		}
-		if got, _ := m.Get(res.Outputs[0].Digest); got != fmt.Sprintf("library\n%d", i) {
+		if got, _ := m.Get(res.Outputs[0].Digest); got != fmt.Sprintf("library\nbeside\n%d", i) {
 			t.Errorf("%s: output %q", c.description, got)
 		}
 		if want := filepath.Join(dir, "bin/copy") + ": done\n"; string(res.Log) != want {

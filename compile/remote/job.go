@@ -36,11 +36,10 @@ type job struct {
 
 // prepare makes the job of a request: the input tree with the tools in it, and a
 // command that finds them there.
-func (e *Executor) prepare(ctx context.Context, req *action.Request) (*job, error) {
+func (e *Executor) prepare(ctx context.Context, req *action.Request, tools []string) (*job, error) {
 	j := &job{}
-	names := e.toolNames(req.Spec)
 	folder := &repb.Directory{}
-	for _, name := range names {
+	for _, name := range tools {
 		t, err := e.tree(ctx, name)
 		if err != nil {
 			return nil, err
@@ -149,8 +148,9 @@ func (e *Executor) relative(s string) string {
 	return strings.ReplaceAll(s, e.client.config.ToolRoot, "../"+toolsDir+"/")
 }
 
-// toolNames are the tools that a command or its environment names, sorted.
-func (e *Executor) toolNames(s *action.Spec) []string {
+// toolNames are the tools that a command or its environment names, and those that
+// these need beside them, sorted.
+func (e *Executor) toolNames(s *action.Spec) ([]string, error) {
 	found := map[string]bool{}
 	look := func(text string) {
 		for {
@@ -174,7 +174,19 @@ func (e *Executor) toolNames(s *action.Spec) []string {
 	for _, v := range s.Env {
 		look(v)
 	}
-	return sortedKeys(found)
+	for next := sortedKeys(found); len(next) > 0; next = next[1:] {
+		_, needs, err := e.client.config.Tools(next[0])
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range needs {
+			if !found[n] {
+				found[n] = true
+				next = append(next, n)
+			}
+		}
+	}
+	return sortedKeys(found), nil
 }
 
 // toolNameRune reports whether the name of a tool may hold r; anything else ends

@@ -61,7 +61,7 @@ func (e *Executor) tree(ctx context.Context, name string) (*tool, error) {
 	if once.tree != nil {
 		return once.tree, nil
 	}
-	dir, err := e.client.config.Tools(name)
+	dir, _, err := e.client.config.Tools(name)
 	if err != nil {
 		return nil, err
 	}

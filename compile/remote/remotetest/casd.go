@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Casd is a running server.
@@ -33,7 +35,7 @@ func Start(t testing.TB, programs bool) *Casd {
 	t.Helper()
 	bin := find(t)
 	// A socket's path is short, whatever the test is called.
-	dir, err := os.MkdirTemp("", "casd")
+	dir, err := os.MkdirTemp(roomy(), "casd")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +92,18 @@ func Start(t testing.TB, programs bool) *Casd {
 	}
 	t.Fatalf("buildbox-casd does not answer\n%s", c.log)
 	return nil
+}
+
+// roomy is a folder for the server's store: memory where there is plenty, for a
+// store of compilers and headers is 30,000 files, which some disks take half a
+// minute to remove. Otherwise it is the usual one, "".
+func roomy() string {
+	const shm, enough = "/dev/shm", 4 << 30
+	var fs unix.Statfs_t
+	if unix.Statfs(shm, &fs) != nil || fs.Bavail*uint64(fs.Bsize) < enough || unix.Access(shm, unix.W_OK) != nil {
+		return ""
+	}
+	return shm
 }
 
 // find returns the folder with the server's programs, or skips.
