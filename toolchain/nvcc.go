@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/thox-ai/thoxbuild/manifests"
@@ -92,7 +93,7 @@ func (s *Store) nvccTool(ctx context.Context, toolkit string, host Tool) (Tool, 
 // script finds the tool's files beside its own entry, so it holds no path of
 // this machine.
 func (s *Store) hostScript(ctx context.Context, host Tool) (string, error) {
-	var b strings.Builder
+	var b strings.Builder // see hostScriptNeeds
 	b.WriteString("#!/bin/sh\nroot=$(cd \"${0%/*}/..\" && pwd) || exit\nexec")
 	for _, a := range host.Args {
 		before, after, ok := strings.Cut(a, VirtualRoot+"/")
@@ -100,13 +101,37 @@ func (s *Store) hostScript(ctx context.Context, host Tool) (string, error) {
 			b.WriteString(" " + quote(a))
 			continue
 		}
-		b.WriteString(" " + quote(before) + `"$root"/` + quote(after))
+		b.WriteString(" " + quote(before) + besideEntry + quote(after))
 	}
 	b.WriteString(" \"$@\"\n")
 	text := b.String()
-	return s.entry(ctx, "cuda-host-"+fingerprint(text), func(dir string) error {
-		return script(dir, "clang++", text)
+	return s.entry(ctx, hostScriptPrefix+fingerprint(text), func(dir string) error {
+		return script(dir, hostScriptName, text)
 	})
+}
+
+// How entries of hostScript are called, and what stands in the script before the
+// name of another entry.
+const (
+	hostScriptPrefix = "cuda-host-"
+	hostScriptName   = "clang++"
+	besideEntry      = `"$root"/`
+)
+
+// hostScriptNeeds are the entries that such a script names.
+func hostScriptNeeds(text string) []string {
+	var needs []string
+	for _, word := range strings.Split(text, besideEntry+"'")[1:] {
+		path, _, _ := strings.Cut(word, "'")
+		name, _, _ := strings.Cut(path, "/")
+		if strings.HasPrefix(name, "=") { // all of them, as in -ffile-prefix-map
+			continue
+		}
+		if !slices.Contains(needs, name) {
+			needs = append(needs, name)
+		}
+	}
+	return needs
 }
 
 // quote makes one word for sh.

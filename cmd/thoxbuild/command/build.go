@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thox-ai/thoxbuild/compile"
+	"github.com/thox-ai/thoxbuild/compile/action"
 	"github.com/thox-ai/thoxbuild/compile/cache"
 	"github.com/thox-ai/thoxbuild/compile/local"
 	"github.com/thox-ai/thoxbuild/compile/source"
@@ -31,6 +33,7 @@ type buildOptions struct {
 	rebuild   bool
 	jsonOut   bool
 	timeout   time.Duration
+	cluster   clusterOptions
 }
 
 func newBuild(g *globals) *cobra.Command {
@@ -41,14 +44,26 @@ func newBuild(g *globals) *cobra.Command {
 		Long: `Build compiles, checks and lays out every chosen variant that this machine can
 build. Compilers and headers are fetched when they are missing. Objects that
 do not depend on torch are compiled once for all torch releases, and whatever
-was compiled before, with the same inputs and tools, comes from the cache.`,
+was compiled before, with the same inputs and tools, comes from the cache.
+
+With --remote, compilers and linkers run on a cluster that speaks the Remote
+Execution API v2, and results come from its action cache. Tools and sources are
+sent as inputs, each file once. Checks, and compilers that are installed here,
+run on this machine.`,
 		Example: `  $ thoxbuild build
   $ thoxbuild build --variant 'torch213-*-cpu-*' -j 2
-  $ thoxbuild build -n          # what would run, as commands to paste`,
+  $ thoxbuild build -n          # what would run, as commands to paste
+  $ thoxbuild build --remote grpcs://cluster.example:443 --remote-header authorization=CLUSTER_TOKEN -j 200`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.jobs < 0 {
 				return usagef("--jobs %d: expected a positive number", o.jobs)
+			}
+			if err := o.cluster.fromEnvironment(c.Flags().Changed, os.Getenv); err != nil {
+				return err
+			}
+			if o.cluster.url != "" && !c.Flags().Changed("jobs") {
+				o.jobs = remoteJobs
 			}
 			return runBuild(c.Context(), g, o)
 		},
@@ -56,12 +71,13 @@ was compiled before, with the same inputs and tools, comes from the cache.`,
 	o.sel.flags(c)
 	f := c.Flags()
 	f.StringVar(&o.out, "out", "", "where variant folders go (default build/ beside build.toml)")
-	f.IntVarP(&o.jobs, "jobs", "j", runtime.NumCPU(), "how many actions run at once")
+	f.IntVarP(&o.jobs, "jobs", "j", runtime.NumCPU(), "how many actions run at once (on a cluster, 32 where it is not given)")
 	f.BoolVarP(&o.keepGoing, "keep-going", "k", false, "build what does not depend on a failed action")
 	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "print the commands that would run, and run none")
 	f.BoolVarP(&o.trace, "trace", "x", false, "print each command as it runs")
 	f.BoolVar(&o.rebuild, "rebuild", false, "compile everything again instead of using the cache")
 	f.BoolVar(&o.jsonOut, "json", false, "print the result as JSON on stdout")
+	o.cluster.flags(f)
 	f.DurationVar(&o.timeout, "timeout", 0, "end a single action after this time (0 = never)")
 	return c
 }
@@ -169,6 +185,15 @@ func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 	if o.trace {
 		b.executor.Trace = func(label, command string) { view.Printf("# %s\n%s", label, command) }
 	}
+	var executor action.Executor = b.executor
+	if o.cluster.url != "" {
+		there, err := o.cluster.executor(b.store, b.executor, view.Printf, os.LookupEnv)
+		if err != nil {
+			return err
+		}
+		defer there.Close()
+		executor = there
+	}
 	if o.sel.shard == "" && !slices.ContainsFunc(b.picks, func(p chosen) bool { return len(p.variants) > 0 }) {
 		return withHint(usagef("nothing to build: the bounds of build.toml and the workspace's [matrix] leave no variant"),
 			"'thoxbuild matrix' says which bound leaves each required one out")
@@ -196,7 +221,7 @@ func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 			continue
 		}
 		res, err := plan.Run(ctx, compile.RunOptions{
-			Executor: b.executor, Cache: b.cache, Jobs: o.jobs, KeepGoing: o.keepGoing,
+			Executor: executor, Cache: b.cache, Jobs: o.jobs, KeepGoing: o.keepGoing,
 			Timeout: o.timeout, History: history, Observer: view, Rebuild: o.rebuild,
 		})
 		if saveErr := history.Save(); saveErr != nil {
@@ -214,7 +239,7 @@ func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 	}
 	view.Close()
 	if !o.dryRun {
-		if err := printResults(g.streams, results, o.jsonOut); err != nil {
+		if err := printResults(g.streams, results, o.jsonOut, o.cluster.url != ""); err != nil {
 			return err
 		}
 	}
@@ -256,9 +281,9 @@ type resultJSON struct {
 	Error   string `json:"error,omitempty"`
 }
 
-func printResults(s *Streams, results []*compile.Result, asJSON bool) error {
+func printResults(s *Streams, results []*compile.Result, asJSON, cluster bool) error {
 	list := []resultJSON{}
-	var ran, cached int
+	var n compile.Counts
 	var cpu, wall float64
 	for _, r := range results {
 		for _, v := range r.Variants {
@@ -268,20 +293,34 @@ func printResults(s *Streams, results []*compile.Result, asJSON bool) error {
 			}
 			list = append(list, j)
 		}
-		ran += r.Counts.Ran
-		cached += r.Counts.Cached
+		n.Ran += r.Counts.Ran
+		n.Cached += r.Counts.Cached
+		n.RanElsewhere += r.Counts.RanElsewhere
+		n.CachedElsewhere += r.Counts.CachedElsewhere
+		n.InProcess += r.Counts.InProcess
 		cpu += r.CPUSeconds
 		wall += r.Wall.Seconds()
 	}
 	if asJSON {
-		return printJSON(s.Out, map[string]any{"variants": list, "actions_run": ran, "actions_cached": cached,
-			"cpu_seconds": cpu, "wall_seconds": wall})
+		all := map[string]any{"variants": list, "actions_run": n.Ran, "actions_cached": n.Cached,
+			"cpu_seconds": cpu, "wall_seconds": wall}
+		if cluster {
+			all["actions_run_remotely"], all["actions_cached_remotely"], all["actions_in_process"] = n.RanElsewhere, n.CachedElsewhere, n.InProcess
+		}
+		return printJSON(s.Out, all)
 	}
 	for _, j := range list {
 		if j.Error == "" {
 			fmt.Fprintln(s.Out, j.Dir)
 		}
 	}
-	s.notef("%d actions ran, %d came from the cache; %.1f s of processor time in %.1f s", ran, cached, cpu, wall)
+	if cluster {
+		// The steps that are no command, above all the checks, are never the
+		// cluster's: what it built is judged here.
+		s.notef("%d actions ran on the cluster, %d came from its cache; here %d ran, %d were steps of thoxbuild itself, and %d came from the cache; %.1f s",
+			n.RanElsewhere, n.CachedElsewhere, n.Ran-n.RanElsewhere-n.InProcess, n.InProcess, n.Cached-n.CachedElsewhere, wall)
+		return nil
+	}
+	s.notef("%d actions ran, %d came from the cache; %.1f s of processor time in %.1f s", n.Ran, n.Cached, cpu, wall)
 	return nil
 }
