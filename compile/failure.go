@@ -11,6 +11,14 @@ import (
 	"github.com/thox-ai/thoxbuild/compile/action"
 )
 
+// ConfigError is a mistake in a kernel's build.toml or in what it names.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+func configf(format string, args ...any) error { return &ConfigError{fmt.Errorf(format, args...)} }
+
 // failure turns what went wrong with an action into an error for a person.
 // A cancelled context, a check's verdict and a hole in the cache stay what
 // they are.

@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -148,9 +149,21 @@ func smName(capability string) (sm string, ptx bool, err error) {
 // the action's tree, or read its arguments from a file that no key covers.
 var refusedFlags = []string{"-o", "-c", "-E", "-S", "-M", "-MM", "-MD", "-MMD", "-MF", "-save-temps", "--save-temps", "-wrapper", "-fplugin", "-fpass-plugin", "-specs", "--keep", "-keep"}
 
+// placeFlag is an option with a path that leaves the action's tree: what it
+// names is in no key and not there on another machine.
+var placeFlag = regexp.MustCompile(`^(?:-(?:[IBLF]|MF|iquote|isystem|idirafter|isysroot|include|imacros|iprefix|ivfsoverlay|c-isystem|cxx-isystem)|--?[A-Za-z][A-Za-z0-9+-]*[=,])?(?:/|\.\.(?:/|$))` +
+	`|^-W[ap],(?:.*,)?(?:/|\.\./)`)
+
 // checkFlags refuses flags of a manifest that an action can't honour.
 func checkFlags(flags []string) error {
 	for _, f := range flags {
+		for _, host := range []string{"-Xcompiler=", "--compiler-options="} { // nvcc's, for its host compiler
+			if list, ok := strings.CutPrefix(f, host); ok {
+				if err := checkFlags(strings.Split(list, ",")); err != nil {
+					return err
+				}
+			}
+		}
 		name, _, _ := strings.Cut(f, "=")
 		switch {
 		case strings.HasPrefix(f, "@"):
@@ -159,6 +172,9 @@ func checkFlags(flags []string) error {
 			return fmt.Errorf("flag %q: the result would depend on the machine that builds; name the architecture", f)
 		case slices.Contains(refusedFlags, name):
 			return fmt.Errorf("flag %q: thoxbuild chooses what is read and written", f)
+		case strings.HasPrefix(f, "-D"), strings.HasPrefix(f, "-U"), strings.Contains(name, "prefix-map"):
+		case placeFlag.MatchString(f):
+			return fmt.Errorf("flag %q: names a place on this machine; list headers in src, and their folders in include", f)
 		}
 	}
 	return nil

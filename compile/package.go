@@ -59,13 +59,13 @@ func (p *Plan) packageFiles() ([]packageFile, error) {
 				return fs.SkipDir
 			}
 			if rel == k.PythonName() {
-				return fmt.Errorf("%s: a folder of the package's own name inside the package hides it from the loader; remove it", name)
+				return configf("%s: a folder of the package's own name inside the package hides it from the loader; remove it", name)
 			}
 			return nil
 		case strings.HasPrefix(e.Name(), ".") || path.Ext(name) == ".pyc" || !installed(name, pyext, k.TorchNoarch != nil):
 			return nil
 		case rel == opsFile || rel == metadataFile:
-			return fmt.Errorf("%s: thoxbuild generates this file; remove it", name)
+			return configf("%s: thoxbuild generates this file; remove it", name)
 		case e.Type()&fs.ModeSymlink != 0:
 			if err := staysInside(root, name); err != nil {
 				return err
@@ -98,7 +98,7 @@ func (p *Plan) packageFiles() ([]packageFile, error) {
 func staysInside(root *os.Root, name string) error {
 	if _, err := root.Stat(filepath.FromSlash(name)); err != nil {
 		if _, there := os.Stat(filepath.Join(root.Name(), filepath.FromSlash(name))); there == nil {
-			return fmt.Errorf("%s: the link leads out of the kernel's folder; put what it names there instead", name)
+			return configf("%s: the link leads out of the kernel's folder; put what it names there instead", name)
 		}
 		return err
 	}

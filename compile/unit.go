@@ -77,7 +77,7 @@ func (p *Plan) units(t *tree, v matrix.Variant) ([]*unit, error) {
 	}
 	if b := k.Torch; b != nil {
 		if err := checkFlags(b.CxxFlags); err != nil {
-			return nil, fmt.Errorf("%v: %w", k.Pos("torch.cxx-flags"), err)
+			return nil, &ConfigError{fmt.Errorf("%v: %w", k.Pos("torch.cxx-flags"), err)}
 		}
 		if err := add(unit{include: b.Include, flags: b.CxxFlags}, "torch", bindingSection, b.Src); err != nil {
 			return nil, err
@@ -99,7 +99,7 @@ func (p *Plan) units(t *tree, v matrix.Variant) ([]*unit, error) {
 			}
 		}
 		if err := checkFlags(slices.Concat(s.CxxFlags, s.CUDAFlags, s.HIPFlags, s.SYCLFlags)); err != nil {
-			return nil, fmt.Errorf("%v: %w", k.Pos(table), err)
+			return nil, &ConfigError{fmt.Errorf("%v: %w", k.Pos(table), err)}
 		}
 		if err := add(u, table, s.Name, s.Src); err != nil {
 			return nil, err
@@ -114,7 +114,7 @@ func (p *Plan) units(t *tree, v matrix.Variant) ([]*unit, error) {
 func noPlaces(u source.Unit) error {
 	for _, m := range u.Absolute {
 		if _, err := os.Stat(m.Path); err == nil {
-			return fmt.Errorf("%s:%d: includes %q, which is no file of the kernel; put it into the kernel's folder, list it in the src of the section and include it from there", m.From, m.Line, m.Path)
+			return configf("%s:%d: includes %q, which is no file of the kernel; put it into the kernel's folder, list it in the src of the section and include it from there", m.From, m.Line, m.Path)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/thox-ai/thoxbuild/compile"
 	"github.com/thox-ai/thoxbuild/manifests"
 )
 
@@ -62,6 +63,7 @@ func exitCode(ctx context.Context, err error) int {
 	var usage usageError
 	var problems manifests.Problems
 	var findings findingsError
+	var config *compile.ConfigError
 	switch {
 	case err == nil:
 		return exitOK
@@ -69,7 +71,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitInterrupted
 	case errors.As(err, &findings):
 		return exitFindings
-	case errors.As(err, &usage), errors.As(err, &problems):
+	case errors.As(err, &usage), errors.As(err, &problems), errors.As(err, &config):
 		return exitUsage
 	default:
 		return exitFailed
