@@ -158,11 +158,11 @@ func (x *explorer) run(pc uint64, st state, stop uint64, s *summary, push func(u
 func (x *explorer) test(pc, next, to uint64, st state, s *summary, push func(uint64, state)) {
 	g := x.w.graphs[x.fn]
 	if g == nil {
-		g = x.w.im.graph(x.f)
+		g = x.w.grapher.graph(x.w.im, x.f)
 		x.w.graphs[x.fn] = g
 	}
 	b := g.blockOf(pc)
-	ip := g.ipdom[b]
+	ip := int(g.ipdom[b])
 	var join uint64
 	if ip < len(g.blocks) {
 		join = g.blocks[ip].lo
@@ -234,8 +234,8 @@ type write struct {
 func (x *explorer) writes(g *flowGraph, b, ip int) []write {
 	var out []write
 	var regs, vecs uint32
-	seen := map[int]bool{ip: true, len(g.blocks): true}
-	work := slices.Clone(g.blocks[b].succ)
+	seen := map[int32]bool{int32(ip): true, int32(len(g.blocks)): true}
+	work := slices.Clone(g.blocks[b].next())
 	var in insn
 	for n := 0; len(work) > 0 && n < 64; {
 		i := work[len(work)-1]
@@ -253,7 +253,7 @@ func (x *explorer) writes(g *flowGraph, b, ip int) []write {
 			regs, vecs = regs|r, vecs|v
 			out = append(out, write{pc, in})
 		}
-		work = append(work, g.blocks[i].succ...)
+		work = append(work, g.blocks[i].next()...)
 	}
 	return out
 }

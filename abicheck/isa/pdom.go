@@ -8,111 +8,152 @@ import (
 )
 
 // A flowGraph is the basic blocks of one function with their immediate
-// post-dominators.
+// post-dominators. A walk keeps those of thousands of functions, so there is
+// nothing in it that can be had otherwise.
 type flowGraph struct {
-	blocks []block
-	ipdom  []int // index of a block; len(blocks) is the exit
+	blocks []block // by address
+	ipdom  []int32 // index of a block; len(blocks) is the exit
 }
 
 type block struct {
-	lo, hi uint64 // instruction addresses [lo, hi)
-	succ   []int  // block indices; len(blocks) is the exit
+	lo, hi uint64   // instruction addresses [lo, hi)
+	to     [2]int32 // where it leads: block indices, len(blocks) for the exit, or none
+}
+
+// none is no second successor.
+const none = -1
+
+// next are the successors of a block.
+func (b *block) next() []int32 {
+	if b.to[1] == none {
+		return b.to[:1]
+	}
+	return b.to[:]
 }
 
 // outside is the target of a conditional branch that leaves its function: the
 // exit, though another way leads on.
 const outside = ^uint64(0)
 
+// A grapher makes graphs one after the other and keeps its memory.
+type grapher struct {
+	order   []uint64    // where instructions begin
+	ends    []blockEnd  // those behind which a block ends, by address
+	leaders []uint64    // where blocks begin
+	preds   rows[int32] // of the blocks and the exit
+	num     []int32     // postorder numbers, -1 for what the exit cannot be reached from
+	post    []int32
+	stack   []visit
+}
+
+// blockEnd is a branch with its targets: 0 is none.
+type blockEnd struct {
+	pc uint64
+	to [2]uint64
+}
+
+// visit is a block of a depth-first search and how many of its predecessors
+// were looked at.
+type visit struct{ b, i int32 }
+
 // graph builds the blocks of a function. Indirect jumps go to the exit: where
 // they lead is unknown.
-func (im *image) graph(f *function) *flowGraph {
-	var (
-		leaders = []uint64{f.addr}
-		ends    = map[uint64]*[2]uint64{} // last instruction -> successors, 0 for the exit
-		last    = map[uint64]uint64{}     // instruction -> next instruction
-		order   []uint64
-		in      insn
-	)
-	for pc, next := f.addr, uint64(0); pc < f.end(); pc = next {
-		order = append(order, pc)
+func (r *grapher) graph(im *image, f *function) *flowGraph {
+	end := r.read(im, f)
+	slices.Sort(r.leaders)
+	r.leaders = slices.Compact(r.leaders)
+	if n, _ := slices.BinarySearch(r.leaders, f.end()); n < len(r.leaders) {
+		r.leaders = r.leaders[:n]
+	}
+	n := len(r.leaders)
+	g := &flowGraph{blocks: make([]block, n), ipdom: make([]int32, n+1)}
+	exit := int32(n)
+	index := func(addr uint64) int32 {
+		if i, ok := slices.BinarySearch(r.leaders, addr); ok {
+			return int32(i)
+		}
+		return exit
+	}
+	order, ends := r.order, r.ends
+	for i, lo := range r.leaders {
+		bl := &g.blocks[i]
+		*bl = block{lo, f.end(), [2]int32{none, none}}
+		if i+1 < n {
+			bl.hi = r.leaders[i+1]
+		}
+		// A branch into the middle of an instruction begins a block without one.
+		first := len(order)
+		for len(order) > 0 && order[0] < bl.hi {
+			order = order[1:]
+		}
+		k := 0
+		if len(order) < first {
+			tail, next := r.order[len(r.order)-len(order)-1], end
+			if len(order) > 0 {
+				next = order[0]
+			}
+			for len(ends) > 0 && ends[0].pc < tail {
+				ends = ends[1:]
+			}
+			if len(ends) > 0 && ends[0].pc == tail {
+				for _, to := range ends[0].to {
+					if to != 0 {
+						bl.to[k] = index(to)
+						k++
+					}
+				}
+			} else if next < f.end() {
+				bl.to[k] = index(next)
+				k++
+			}
+		}
+		if k == 0 {
+			bl.to[0] = exit
+		}
+	}
+	r.postdominate(g)
+	return g
+}
+
+// read goes over the instructions of f and notes where blocks begin and end. It
+// returns the address behind the last instruction.
+func (r *grapher) read(im *image, f *function) (end uint64) {
+	r.order, r.ends, r.leaders = r.order[:0], r.ends[:0], append(r.leaders[:0], f.addr)
+	var in insn
+	pc := f.addr
+	for next := pc; pc < f.end(); pc = next {
+		r.order = append(r.order, pc)
 		if !im.next(f, pc, &in) {
-			ends[pc] = &[2]uint64{}
 			next = pc + im.unit()
-			last[pc] = next
-			leaders = append(leaders, next)
+			r.ends = append(r.ends, blockEnd{pc: pc})
+			r.leaders = append(r.leaders, next)
 			continue
 		}
 		next = pc + in.size
-		last[pc] = next
-		var succ [2]uint64
+		var to [2]uint64
 		switch in.flow {
 		case x86.FlowJcc:
-			succ = [2]uint64{next, outside}
+			to = [2]uint64{next, outside}
 			if in.to >= f.addr && in.to < f.end() {
-				succ[1] = in.to
+				to[1] = in.to
 			}
 		case x86.FlowJmp:
 			if in.to >= f.addr && in.to < f.end() {
-				succ[0] = in.to
+				to[0] = in.to
 			}
 		case x86.FlowRet, x86.FlowStop, x86.FlowJmpInd:
 		default:
 			continue
 		}
-		ends[pc] = &succ
-		leaders = append(leaders, next)
-		for _, s := range succ {
-			if s != 0 && s != outside {
-				leaders = append(leaders, s)
+		r.ends = append(r.ends, blockEnd{pc, to})
+		r.leaders = append(r.leaders, next)
+		for _, a := range to {
+			if a != 0 && a != outside {
+				r.leaders = append(r.leaders, a)
 			}
 		}
 	}
-	slices.Sort(leaders)
-	leaders = slices.Compact(leaders)
-	g := &flowGraph{}
-	index := func(addr uint64) int {
-		i, ok := slices.BinarySearchFunc(g.blocks, addr, func(b block, a uint64) int { return cmp.Compare(b.lo, a) })
-		if !ok {
-			return len(g.blocks)
-		}
-		return i
-	}
-	for i, lo := range leaders {
-		if lo >= f.end() {
-			break
-		}
-		hi := f.end()
-		if i+1 < len(leaders) {
-			hi = leaders[i+1]
-		}
-		g.blocks = append(g.blocks, block{lo: lo, hi: hi})
-	}
-	exit := len(g.blocks)
-	k := 0
-	for i := range g.blocks {
-		bl := &g.blocks[i]
-		var tail uint64
-		for k < len(order) && order[k] < bl.hi {
-			if order[k] >= bl.lo {
-				tail = order[k]
-			}
-			k++
-		}
-		if s := ends[tail]; s != nil {
-			for _, to := range s {
-				if to != 0 {
-					bl.succ = append(bl.succ, index(to))
-				}
-			}
-		} else if n := last[tail]; n != 0 && n < f.end() {
-			bl.succ = append(bl.succ, index(n))
-		}
-		if len(bl.succ) == 0 {
-			bl.succ = append(bl.succ, exit)
-		}
-	}
-	g.postdominate()
-	return g
+	return pc
 }
 
 // blockOf finds the block that holds an instruction.
@@ -126,50 +167,20 @@ func (g *flowGraph) blockOf(addr uint64) int {
 
 // postdominate computes ipdom by the iterative algorithm of Cooper, Harvey and
 // Kennedy on the reversed graph.
-func (g *flowGraph) postdominate() {
-	n := len(g.blocks)
-	exit := n
-	preds := make([][]int, n+1) // of the forward graph: successors of the reversed one
-	for i := range g.blocks {
-		for _, s := range g.blocks[i].succ {
-			preds[s] = append(preds[s], i)
-		}
-	}
-	num := make([]int, n+1)
-	for i := range num {
-		num[i] = -1
-	}
-	var post []int
-	type frame struct{ b, i int }
-	stack := []frame{{exit, 0}}
-	seen := make([]bool, n+1)
-	seen[exit] = true
-	for len(stack) > 0 {
-		t := &stack[len(stack)-1]
-		if t.i < len(preds[t.b]) {
-			p := preds[t.b][t.i]
-			t.i++
-			if !seen[p] {
-				seen[p] = true
-				stack = append(stack, frame{p, 0})
-			}
-			continue
-		}
-		num[t.b] = len(post)
-		post = append(post, t.b)
-		stack = stack[:len(stack)-1]
-	}
-	ip := make([]int, n+1)
+func (r *grapher) postdominate(g *flowGraph) {
+	exit := int32(len(g.blocks))
+	r.number(g)
+	ip := g.ipdom // that of the exit is the exit
 	for i := range ip {
-		ip[i] = -1
+		ip[i] = none
 	}
 	ip[exit] = exit
 	for changed := true; changed; {
 		changed = false
-		for k := len(post) - 2; k >= 0; k-- {
-			b := post[k]
-			nw := -1
-			for _, s := range g.blocks[b].succ {
+		for k := len(r.post) - 2; k >= 0; k-- {
+			b := r.post[k]
+			nw := int32(none)
+			for _, s := range g.blocks[b].next() {
 				if ip[s] < 0 {
 					continue
 				}
@@ -182,7 +193,7 @@ func (g *flowGraph) postdominate() {
 						nw = x
 						break
 					}
-					if num[x] < num[y] {
+					if r.num[x] < r.num[y] {
 						x = ip[x]
 					} else {
 						y = ip[y]
@@ -199,5 +210,51 @@ func (g *flowGraph) postdominate() {
 			ip[i] = exit // never leaves: an endless loop
 		}
 	}
-	g.ipdom = ip[:n]
+	g.ipdom = ip[:exit]
+}
+
+// number visits the blocks from the exit against their direction: post is the
+// order in which they were left, and num the place of each in it.
+func (r *grapher) number(g *flowGraph) {
+	n := len(g.blocks)
+	at := append(r.preds.at[:0], make([]int32, n+3)...)
+	for i := range g.blocks {
+		for _, s := range g.blocks[i].next() {
+			at[s+2]++
+		}
+	}
+	for i := 2; i < len(at); i++ {
+		at[i] += at[i-1]
+	}
+	all := append(r.preds.all[:0], make([]int32, at[n+2])...)
+	for i := range g.blocks {
+		for _, s := range g.blocks[i].next() {
+			all[at[s+1]] = int32(i)
+			at[s+1]++
+		}
+	}
+	r.preds = rows[int32]{at, all}
+	const unseen, open = -1, -2
+	r.num = append(r.num[:0], make([]int32, n+1)...)
+	for i := range r.num {
+		r.num[i] = unseen
+	}
+	r.post = r.post[:0]
+	r.stack = append(r.stack[:0], visit{int32(n), 0})
+	r.num[n] = open
+	for len(r.stack) > 0 {
+		t := &r.stack[len(r.stack)-1]
+		if preds := r.preds.of(int(t.b)); int(t.i) < len(preds) {
+			p := preds[t.i]
+			t.i++
+			if r.num[p] == unseen {
+				r.num[p] = open
+				r.stack = append(r.stack, visit{p, 0})
+			}
+			continue
+		}
+		r.num[t.b] = int32(len(r.post))
+		r.post = append(r.post, t.b)
+		r.stack = r.stack[:len(r.stack)-1]
+	}
 }

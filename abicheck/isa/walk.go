@@ -10,15 +10,16 @@ import (
 // from dispatch state is such a test: both its arms are left out, and the walk
 // goes on where they meet again. Indirect calls are not followed.
 type walker struct {
-	im     *image
-	t      *target
-	unit   bool // the code was compiled for more than the baseline: tzcnt counts
-	d      stateSet
-	memo   map[walkKey]*summary
-	graphs map[int]*flowGraph
-	index  *index
-	near   map[int]bool            // functions that a CPU test may be in
-	store  func(addr, size uint64) // told where the outcome of a test is stored
+	im      *image
+	t       *target
+	unit    bool // the code was compiled for more than the baseline: tzcnt counts
+	d       stateSet
+	memo    map[walkKey]*summary
+	graphs  map[int]*flowGraph
+	grapher grapher
+	index   *index
+	near    map[int]bool            // functions that a CPU test may be in
+	store   func(addr, size uint64) // told where the outcome of a test is stored
 	// finding tells that only the state is looked for: results and stores
 	// count, hits do not.
 	finding bool

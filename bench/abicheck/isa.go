@@ -29,7 +29,11 @@ func compareISA(ctx context.Context, file, objdump string, runs int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s, %d MB of code\n", filepath.Base(file), code/1e6)
+	st, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s, %d MB, %d MB of it code; a check may take %d MB\n", filepath.Base(file), st.Size()/1e6, code/1e6, (st.Size()+64<<20)/1e6)
 	var mine []sample
 	for range runs {
 		s, err := measure(ctx, me, "-self", "isa", "-file", file)
