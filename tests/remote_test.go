@@ -89,6 +89,17 @@ func testRemoteBytes(t *testing.T, casd *remotetest.Casd) {
 		}
 	}
 
+	// What one machine compiles by itself for the cluster's cache, the next one
+	// takes from there.
+	for _, b := range []*realBuild{again, there} {
+		b.write("two.cpp", "extern \"C\" int small_two(int x) { return x + 4; }\n")
+	}
+	run(again, 0, "\n0 actions ran on the cluster, 0 came from its cache; here 3 ran", "--remote-cache-only")
+	run(there, 0, "\n0 actions ran on the cluster, 3 came from its cache; here 0 ran")
+	if !maps.Equal(tree(t, filepath.Join(again.kernel, "build")), tree(t, filepath.Join(there.kernel, "build"))) {
+		t.Error("what was compiled for the cache is not what came out of it")
+	}
+
 	// Nothing to do needs no server.
 	run(again, 0, "\n0 actions ran on the cluster, 0 came from its cache", "--remote", "unix:///no/such/socket")
 

@@ -37,6 +37,8 @@ type client struct {
 	met    bool
 	metErr error
 	batch  int64 // how many bytes of blobs a message may hold
+	// writable says that clients may write to the action cache.
+	writable bool
 
 	sent sent
 }
@@ -198,16 +200,20 @@ func (c *client) use(caps *repb.ServerCapabilities) error {
 	if !slices.Contains(cas.DigestFunctions, repb.DigestFunction_SHA256) {
 		return lacks("configure the server for SHA256", "its digest functions are %v, expected SHA256", cas.DigestFunctions)
 	}
-	if !exec.GetExecEnabled() {
-		return lacks("give a server or an instance (--remote-instance) that executes", "it does not execute actions here")
-	}
-	if f := exec.GetDigestFunction(); f != repb.DigestFunction_UNKNOWN && f != repb.DigestFunction_SHA256 && !slices.Contains(exec.GetDigestFunctions(), repb.DigestFunction_SHA256) {
-		return lacks("configure the server for SHA256", "it executes actions with %v digests, expected SHA256", f)
-	}
+	c.writable = cas.GetActionCacheUpdateCapabilities().GetUpdateEnabled()
 	if n := cas.MaxBatchTotalSizeBytes; n > 0 {
 		if c.batch = min(n, maxBatch) - room; c.batch <= 0 {
 			c.batch = n / 2
 		}
+	}
+	if c.config.CacheOnly {
+		return nil
+	}
+	if !exec.GetExecEnabled() {
+		return lacks("give a server or an instance (--remote-instance) that executes, or run actions here with --remote-cache-only", "it does not execute actions here")
+	}
+	if f := exec.GetDigestFunction(); f != repb.DigestFunction_UNKNOWN && f != repb.DigestFunction_SHA256 && !slices.Contains(exec.GetDigestFunctions(), repb.DigestFunction_SHA256) {
+		return lacks("configure the server for SHA256", "it executes actions with %v digests, expected SHA256", f)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@
 //	job.go        an action in the form in which a cluster runs it
 //	tools.go      folders of tools as trees
 //	executor.go   action.Executor
+//	share.go      running here, with the cluster's action cache
 //
 // Trust: every blob is checked against its digest, so whoever stands between
 // can withhold and not change. What a result says about the command is believed:

@@ -30,6 +30,9 @@ type Config struct {
 	// Platform is what the cluster wants to know about the machine that an
 	// action needs, such as container-image or Pool.
 	Platform map[string]string
+	// CacheOnly runs actions here and shares their results through the cluster's
+	// action cache.
+	CacheOnly bool
 	// Tools gives the real folder of a tool by the first name below ToolRoot in
 	// a command, and the names of those that have to lie beside it. The error is
 	// a HereError for a tool that another machine cannot use.

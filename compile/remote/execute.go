@@ -75,7 +75,8 @@ func (c *client) execute(ctx context.Context, o *operation) (*repb.ExecuteRespon
 		case status.Code(err) == codes.NotFound && o.lost():
 			err = status.Error(codes.Unavailable, "the operation was lost: "+status.Convert(err).Message())
 		case status.Code(err) == codes.NotFound:
-			return nil, errMissingInputs // what some servers say of an action that they do not have
+			// What some servers say of an action that they do not have.
+			return nil, fmt.Errorf("%w: %w", errMissingInputs, c.plain(err))
 		}
 		if !pause.again(ctx, err) && ctx.Err() == nil {
 			return nil, c.failure(ctx, op, err)
@@ -125,7 +126,7 @@ func (o *operation) follow(ctx context.Context) (resp *repb.ExecuteResponse, mov
 			err = status.Error(codes.Unavailable, "the server ended the stream before the action was done")
 		}
 		if err != nil {
-			return nil, moved, judge(err)
+			return nil, moved, missingInputs(err)
 		}
 		o.named(op.Name)
 		if ctx.Err() != nil {
@@ -219,28 +220,32 @@ func (o *operation) cancel(ctx context.Context) {
 	o.c.ops.CancelOperation(ctx, &longrunning.CancelOperationRequest{Name: name})
 }
 
-// judge tells the failures that have an answer of their own from the others:
-// those of the execution itself, not of a call's own deadline.
+// judge tells the ends of an execution that have an answer of their own from
+// those that have not.
 func judge(err error) error {
+	if status.Code(err) == codes.DeadlineExceeded {
+		return errServerTime
+	}
+	return missingInputs(err)
+}
+
+// missingInputs returns errMissingInputs for a status that lists blobs which the
+// server lacks, and any other error as it is.
+func missingInputs(err error) error {
 	s, ok := status.FromError(err)
-	if !ok {
+	if !ok || s.Code() != codes.FailedPrecondition {
 		return err
 	}
-	switch s.Code() {
-	case codes.FailedPrecondition:
-		for _, d := range s.Details() {
-			p, ok := d.(*errdetails.PreconditionFailure)
-			if !ok {
-				continue
-			}
-			for _, v := range p.Violations {
-				if v.Type == "MISSING" {
-					return errMissingInputs
-				}
+	for _, d := range s.Details() {
+		p, ok := d.(*errdetails.PreconditionFailure)
+		if !ok {
+			continue
+		}
+		for _, v := range p.Violations {
+			if v.Type == "MISSING" {
+				return errMissingInputs
 			}
 		}
-	case codes.DeadlineExceeded:
-		return errServerTime
 	}
 	return err
 }

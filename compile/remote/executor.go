@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	repb "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
@@ -33,6 +34,7 @@ type Executor struct {
 	slots  chan struct{} // for actions that run here
 	client *client
 	tools  tools
+	alone  atomic.Bool // the cache failed, and is left out
 }
 
 var _ action.Executor = (*Executor)(nil)
@@ -60,6 +62,9 @@ func (e *Executor) Run(ctx context.Context, req *action.Request, out action.Sink
 	if s := req.Spec.Platform["OSFamily"]; s != "" && s != "linux" {
 		return e.here(ctx, req, out) // Xcode's compilers run on a Mac
 	}
+	if e.client.config.CacheOnly {
+		return e.share(ctx, req, out)
+	}
 	res, err := e.there(ctx, req, out)
 	var here *HereError
 	if errors.As(err, &here) {
@@ -86,14 +91,7 @@ func (e *Executor) here(ctx context.Context, req *action.Request, out action.Sin
 // there takes an action's result from the action cache or has it run. The error
 // is a HereError where the action can't leave this machine.
 func (e *Executor) there(ctx context.Context, req *action.Request, out action.Sink) (*action.Result, error) {
-	tools, err := e.toolNames(req.Spec)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.client.hello(ctx); err != nil { // before the tools are read, which takes a second
-		return nil, err
-	}
-	j, err := e.prepare(ctx, req, tools)
+	j, err := e.job(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +146,19 @@ func (e *Executor) there(ctx context.Context, req *action.Request, out action.Si
 		}
 		return res, err
 	}
+}
+
+// job meets the server and makes the job of a request. The error is a HereError
+// for an action that can't leave this machine.
+func (e *Executor) job(ctx context.Context, req *action.Request) (*job, error) {
+	tools, err := e.toolNames(req.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.client.hello(ctx); err != nil { // before the tools are read, which takes a second
+		return nil, err
+	}
+	return e.prepare(ctx, req, tools)
 }
 
 // send makes sure that the cluster has everything that a job names.

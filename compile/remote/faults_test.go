@@ -124,15 +124,16 @@ func TestFaults(t *testing.T) {
 				return nil
 			}
 		}},
-		"GetCapabilities fails twice":  {fault: func(s *server) { s.fail = on("GetCapabilities", codes.Unavailable, times(2)) }},
-		"GetActionResult fails":        {fault: func(s *server) { s.fail = on("GetActionResult", codes.ResourceExhausted, times(2)) }},
-		"GetActionResult is not known": {fault: func(s *server) { s.fail = on("GetActionResult", codes.Unimplemented, always) }},
-		"FindMissingBlobs fails":       {fault: func(s *server) { s.fail = on("FindMissingBlobs", codes.Aborted, times(3)) }},
-		"BatchUpdateBlobs fails":       {fault: func(s *server) { s.fail = on("BatchUpdateBlobs", codes.Unavailable, times(3)) }},
-		"BatchReadBlobs is not known":  {fault: func(s *server) { s.fail = on("BatchReadBlobs", codes.Unimplemented, always) }},
-		"Execute fails":                {fault: func(s *server) { s.fail = on("Execute", codes.ResourceExhausted, times(4)) }},
-		"Execute does not know it":     {fault: func(s *server) { s.fail = on("Execute", codes.NotFound, times(1)) }},
-		"WaitExecution fails":          {fault: func(s *server) { s.cutExecute, s.fail = times(1), on("WaitExecution", codes.Unavailable, times(3)) }},
+		"GetCapabilities fails twice":      {fault: func(s *server) { s.fail = on("GetCapabilities", codes.Unavailable, times(2)) }},
+		"GetActionResult fails":            {fault: func(s *server) { s.fail = on("GetActionResult", codes.ResourceExhausted, times(2)) }},
+		"GetActionResult is not known":     {fault: func(s *server) { s.fail = on("GetActionResult", codes.Unimplemented, always) }},
+		"FindMissingBlobs fails":           {fault: func(s *server) { s.fail = on("FindMissingBlobs", codes.Aborted, times(3)) }},
+		"BatchUpdateBlobs fails":           {fault: func(s *server) { s.fail = on("BatchUpdateBlobs", codes.Unavailable, times(3)) }},
+		"BatchReadBlobs is not known":      {fault: func(s *server) { s.fail = on("BatchReadBlobs", codes.Unimplemented, always) }},
+		"Execute fails":                    {fault: func(s *server) { s.fail = on("Execute", codes.ResourceExhausted, times(4)) }},
+		"Execute does not know it":         {fault: func(s *server) { s.fail = on("Execute", codes.NotFound, times(1)) }},
+		"WaitExecution fails":              {fault: func(s *server) { s.cutExecute, s.fail = times(1), on("WaitExecution", codes.Unavailable, times(3)) }},
+		"a proxy's time for Execute is up": {fault: func(s *server) { s.fail = on("Execute", codes.DeadlineExceeded, times(1)) }},
 		"QueryWriteStatus fails": {mb: size, fault: func(s *server) {
 			s.writeCut, s.fail = func() int { return 1 << 20 }, on("QueryWriteStatus", codes.Unavailable, times(2))
 		}},
@@ -184,6 +185,8 @@ func TestHopeless(t *testing.T) {
 			want: "ask which files it lacks: made to fail (Unavailable)", hint: "see whether the server runs", method: "FindMissingBlobs", calls: attempts},
 		"does not execute": {fault: func(s *server) { s.fail = on("Execute", codes.Internal, always) },
 			want: "execute the action: made to fail (Internal)", method: "Execute", calls: 1},
+		"wrong instance": {fault: func(s *server) { s.fail = on("Execute", codes.NotFound, always) },
+			want: "made to fail (NotFound)", method: "Execute", calls: 2},
 		"loses inputs": {fault: func(s *server) { s.lose = func(d string) bool { return strings.HasSuffix(d, "/5") } },
 			want: "lost inputs", hint: "quota", method: "Execute", calls: 2},
 		"too long": {fault: func(s *server) {

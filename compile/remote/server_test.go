@@ -170,6 +170,18 @@ func (s *server) GetActionResult(_ context.Context, r *repb.GetActionResultReque
 	return nil, status.Error(codes.NotFound, "no result")
 }
 
+func (s *server) UpdateActionResult(_ context.Context, r *repb.UpdateActionResultRequest) (*repb.ActionResult, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range r.ActionResult.OutputFiles {
+		if _, ok := s.blobs[key(f.Digest)]; !ok {
+			return nil, status.Error(codes.InvalidArgument, "an output is missing")
+		}
+	}
+	s.results[key(r.ActionDigest)] = r.ActionResult
+	return r.ActionResult, nil
+}
+
 func (s *server) FindMissingBlobs(_ context.Context, r *repb.FindMissingBlobsRequest) (*repb.FindMissingBlobsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

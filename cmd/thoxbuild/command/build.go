@@ -49,7 +49,8 @@ was compiled before, with the same inputs and tools, comes from the cache.
 With --remote, compilers and linkers run on a cluster that speaks the Remote
 Execution API v2, and results come from its action cache. Tools and sources are
 sent as inputs, each file once. Checks, and compilers that are installed here,
-run on this machine.`,
+run on this machine. With --remote-cache-only everything runs here, and only
+the results are shared.`,
 		Example: `  $ thoxbuild build
   $ thoxbuild build --variant 'torch213-*-cpu-*' -j 2
   $ thoxbuild build -n          # what would run, as commands to paste
@@ -62,7 +63,7 @@ run on this machine.`,
 			if err := o.cluster.fromEnvironment(c.Flags().Changed, os.Getenv); err != nil {
 				return err
 			}
-			if o.cluster.url != "" && !c.Flags().Changed("jobs") {
+			if o.cluster.url != "" && !o.cluster.cacheOnly && !c.Flags().Changed("jobs") {
 				o.jobs = remoteJobs
 			}
 			return runBuild(c.Context(), g, o)

@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -19,11 +20,13 @@ type clusterOptions struct {
 	headers       []string // NAME=VARIABLE
 	platform      []string // KEY=VALUE
 	ca, cert, key string
+	cacheOnly     bool
 }
 
 // flags adds the options to a command.
 func (o *clusterOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.url, "remote", "", "run actions on this cluster: grpc://HOST:PORT, grpcs://HOST:PORT with TLS, unix:///SOCKET (default $THOXBUILD_REMOTE)")
+	f.BoolVar(&o.cacheOnly, "remote-cache-only", false, "run actions here, and share results through the cluster's cache (default $THOXBUILD_REMOTE_CACHE_ONLY)")
 	f.StringVar(&o.instance, "remote-instance", "", "instance name on the cluster (default $THOXBUILD_REMOTE_INSTANCE)")
 	f.StringArrayVar(&o.headers, "remote-header", nil, "`NAME=VARIABLE`: send the value of an environment variable with every call (default $THOXBUILD_REMOTE_HEADERS, by commas)")
 	f.StringArrayVar(&o.platform, "remote-platform", nil, "`KEY=VALUE`: what the cluster needs to know to choose a machine (default $THOXBUILD_REMOTE_PLATFORM, by commas)")
@@ -37,6 +40,17 @@ func (o *clusterOptions) flags(f *pflag.FlagSet) {
 func (o *clusterOptions) fromEnvironment(changed func(flag string) bool, getenv func(string) string) error {
 	if !changed("remote") {
 		o.url = getenv("THOXBUILD_REMOTE")
+	}
+	switch value := getenv("THOXBUILD_REMOTE_CACHE_ONLY"); {
+	case changed("remote-cache-only") && o.url == "" && !changed("remote"):
+		return withHint(usagef("--remote-cache-only says nothing without a cluster"), "add --remote grpc://HOST:PORT")
+	case changed("remote-cache-only") || value == "":
+	default:
+		only, err := strconv.ParseBool(value)
+		if err != nil {
+			return usagef("THOXBUILD_REMOTE_CACHE_ONLY is %q: expected true or false", value)
+		}
+		o.cacheOnly = only
 	}
 	for _, v := range []struct {
 		flag, name string
@@ -66,7 +80,7 @@ const remoteJobs = 32
 // executor connects to the cluster. Nothing is sent before the first action.
 func (o *clusterOptions) executor(store *toolchain.Store, here *local.Executor, log func(format string, args ...any), getenv func(string) (string, bool)) (*remote.Executor, error) {
 	c := remote.Config{
-		URL: o.url, Instance: o.instance, CA: o.ca, Cert: o.cert, Key: o.key,
+		URL: o.url, CacheOnly: o.cacheOnly, Instance: o.instance, CA: o.ca, Cert: o.cert, Key: o.key,
 		Headers: map[string]string{}, Platform: map[string]string{},
 		ToolRoot: toolchain.VirtualRoot + "/", Log: log,
 		Tools: func(name string) (string, []string, error) {
