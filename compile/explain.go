@@ -21,10 +21,13 @@ type Survey struct {
 }
 
 // Survey looks each action up in the cache. What waits for a missing result
-// counts as missing.
+// counts as missing, and with a nil cache everything does.
 func (p *Plan) Survey(c *cache.Disk) Survey {
 	s := Survey{Total: len(p.actions)}
-	results := p.lookUp(c, runtime.GOMAXPROCS(0))
+	results := make([]*action.Result, len(p.actions))
+	if c != nil {
+		results = p.lookUp(c, runtime.GOMAXPROCS(0))
+	}
 	if slices.Contains(results, nil) {
 		p.weigh(results)
 	}

@@ -60,6 +60,9 @@ the results are shared.`,
 			if o.jobs < 0 {
 				return usagef("--jobs %d: expected a positive number", o.jobs)
 			}
+			if o.timeout < 0 {
+				return usagef("--timeout %v: expected a positive duration, such as 10m", o.timeout)
+			}
 			if err := o.cluster.fromEnvironment(c.Flags().Changed, os.Getenv); err != nil {
 				return err
 			}
@@ -218,7 +221,11 @@ func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 			return err
 		}
 		if o.dryRun {
-			printPlan(g.streams, b, plan)
+			known := b.cache
+			if o.rebuild {
+				known = nil
+			}
+			printPlan(g.streams, b, plan.Survey(known))
 			continue
 		}
 		res, err := plan.Run(ctx, compile.RunOptions{
@@ -259,8 +266,7 @@ func buildError(err error) error {
 
 // printPlan prints what a build would run: the commands on stdout, the
 // summary on stderr.
-func printPlan(s *Streams, b *bench, plan *compile.Plan) {
-	survey := plan.Survey(b.cache)
+func printPlan(s *Streams, b *bench, survey compile.Survey) {
 	for _, a := range survey.Missing {
 		fmt.Fprintf(s.Out, "# %s, for %s\n", a.Label, strings.Join(a.Variants, " "))
 		if command, ok := a.Describe(b.executor); ok {
