@@ -47,11 +47,8 @@ func (f *File) readDynamic() (*Dynamic, error) {
 	if p == nil {
 		return nil, nil
 	}
-	if err := f.inFile(p.Off, p.Filesz, "dynamic section"); err != nil {
-		return nil, err
-	}
-	b := make([]byte, p.Filesz)
-	if err := f.readAt(b, int64(p.Off)); err != nil {
+	b, err := f.src.Bytes(p.Off, p.Filesz, "dynamic section")
+	if err != nil {
 		return nil, err
 	}
 	d := &Dynamic{Values: map[elf.DynTag][]uint64{}}
@@ -115,21 +112,18 @@ func (f *File) readDynStrings(d *Dynamic) error {
 		return formatErr(0, "the string table at address 0x%x (%d bytes) is not in the file", addr, size)
 	}
 	var err error
-	d.strings, err = readText(io.NewSectionReader(f.r, off, int64(size)))
+	d.strings, err = readText(io.NewSectionReader(f.src.R, off, int64(size)))
 	return err
 }
 
 // A check may take the file's size and 64 MB of memory. A symbol needs
 // perSymbol bytes of that, with what the rules make of it; the names, code and
 // hash entries of a real one fill hundreds of bytes of the file too.
-const (
-	perSymbol  = 1000
-	symbolRoom = 64 << 20
-)
+const perSymbol = 1000
 
 // Room is how many things a check may keep that take each bytes of memory, for
 // one kind of them to stay within the file's size and 64 MB.
-func (f *File) Room(each int) uint64 { return uint64(f.size+symbolRoom) / uint64(each) }
+func (f *File) Room(each int) uint64 { return f.src.Room(each) }
 
 // readDynSymbols finds the dynamic symbols as a loader does. The table has no
 // length of its own: it is the larger of what the hash tables reach and what
@@ -155,10 +149,10 @@ func (f *File) readDynSymbols() ([]Symbol, error) {
 		return nil, formatErr(off, "%d dynamic symbols reach past their segment", n)
 	}
 	if room := f.Room(perSymbol); n > room {
-		return nil, formatErr(off, "%d dynamic symbols: a file of %d bytes is read with %d at most", n, f.size, room)
+		return nil, formatErr(off, "%d dynamic symbols: a file of %d bytes is read with %d at most", n, f.src.Size, room)
 	}
 	data := make([]byte, n*f.symSize())
-	if err := f.readAt(data, off); err != nil {
+	if err := f.src.Fill(data, off); err != nil {
 		return nil, err
 	}
 	syms, err := f.decodeSymbols(data, d.strings, nil)
@@ -199,7 +193,7 @@ func (f *File) gnuHashCount(addr uint64) (uint64, error) {
 		return 0, formatErr(0, "the hash table at address 0x%x is not in the file", addr)
 	}
 	head := make([]byte, 16)
-	if err := f.readAt(head, off); err != nil {
+	if err := f.src.Fill(head, off); err != nil {
 		return 0, err
 	}
 	c := f.cursor(head)
@@ -213,7 +207,7 @@ func (f *File) gnuHashCount(addr uint64) (uint64, error) {
 		return 0, formatErr(off, "hash table of %d buckets reaches past its segment", buckets)
 	}
 	b := make([]byte, buckets*4)
-	if err := f.readAt(b, off+int64(at)); err != nil {
+	if err := f.src.Fill(b, off+int64(at)); err != nil {
 		return 0, err
 	}
 	var last uint64
@@ -253,7 +247,7 @@ const windowSize = 16 << 10
 // bytes returns n bytes at off; they are valid until the next call.
 func (w *window) bytes(off int64, n int) ([]byte, error) {
 	if off < w.base || off+int64(n) > w.base+int64(len(w.buf)) {
-		size := min(int64(max(n, windowSize)), w.f.size-off)
+		size := min(int64(max(n, windowSize)), w.f.src.Size-off)
 		if off < 0 || size < int64(n) {
 			return nil, formatErr(off, "record of %d bytes reaches past the end of the file", n)
 		}
@@ -261,7 +255,7 @@ func (w *window) bytes(off int64, n int) ([]byte, error) {
 			w.buf = make([]byte, size)
 		}
 		w.buf, w.base = w.buf[:size], off
-		if err := w.f.readAt(w.buf, off); err != nil {
+		if err := w.f.src.Fill(w.buf, off); err != nil {
 			return nil, err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"math"
 	"sync"
 	"unsafe"
+
+	"github.com/thox-ai/thoxbuild/abicheck/bounded"
 )
 
 // File is an opened ELF file.
@@ -24,8 +26,7 @@ type File struct {
 	// null section.
 	Sections []Section
 
-	r    io.ReaderAt
-	size int64
+	src bounded.File
 
 	dyn    func() (*Dynamic, error)
 	dynsym func() ([]Symbol, error)
@@ -57,9 +58,9 @@ type Section struct {
 // that cannot be read are an error only in a relocatable file: nothing that
 // runs a library looks at them.
 func New(r io.ReaderAt, size int64) (*File, error) {
-	f := &File{r: r, size: size}
+	f := &File{src: bounded.File{Format: "elf", R: r, Size: size}}
 	var ident [elf.EI_NIDENT]byte
-	if err := f.readAt(ident[:], 0); err != nil {
+	if err := f.src.Fill(ident[:], 0); err != nil {
 		return nil, err
 	}
 	if string(ident[:4]) != elf.ELFMAG {
@@ -97,7 +98,7 @@ func New(r io.ReaderAt, size int64) (*File, error) {
 }
 
 // Size is the number of bytes of the file.
-func (f *File) Size() int64 { return f.size }
+func (f *File) Size() int64 { return f.src.Size }
 
 // Is64 reports whether addresses have 8 bytes.
 func (f *File) Is64() bool { return f.Class == elf.ELFCLASS64 }
@@ -115,7 +116,7 @@ func (f *File) header() (h header, err error) {
 		n = 52
 	}
 	b := make([]byte, n)
-	if err := f.readAt(b, 0); err != nil {
+	if err := f.src.Fill(b, 0); err != nil {
 		return h, err
 	}
 	c := f.cursor(b[elf.EI_NIDENT:])
@@ -263,12 +264,9 @@ func (f *File) SectionByName(name string) *Section {
 // without bytes there (SHT_NOBITS) gives an empty one.
 func (f *File) Reader(s *Section) (*io.SectionReader, error) {
 	if s.Type == elf.SHT_NOBITS || s.Size == 0 {
-		return io.NewSectionReader(f.r, 0, 0), nil
+		return io.NewSectionReader(f.src.R, 0, 0), nil
 	}
-	if err := f.inFile(s.Offset, s.Size, "section "+s.Name); err != nil {
-		return nil, err
-	}
-	return io.NewSectionReader(f.r, int64(s.Offset), int64(s.Size)), nil
+	return f.src.Section(s.Offset, s.Size, "section "+s.Name)
 }
 
 // Data reads a whole section. It allocates at most the size of the file.
@@ -279,7 +277,7 @@ func (f *File) Data(s *Section) ([]byte, error) {
 	}
 	b := make([]byte, sr.Size())
 	if len(b) > 0 {
-		if err := f.readAt(b, int64(s.Offset)); err != nil {
+		if err := f.src.Fill(b, int64(s.Offset)); err != nil {
 			return nil, err
 		}
 	}
@@ -318,10 +316,10 @@ func (f *File) Offset(addr uint64) (off int64, n int64, ok bool) {
 		}
 		d := addr - p.Vaddr
 		at := p.Off + d
-		if at < p.Off || at >= uint64(f.size) {
+		if at < p.Off || at >= uint64(f.src.Size) {
 			return 0, 0, false
 		}
-		return int64(at), int64(min(p.Filesz-d, uint64(f.size)-at)), true
+		return int64(at), int64(min(p.Filesz-d, uint64(f.src.Size)-at)), true
 	}
 	return 0, 0, false
 }
@@ -332,7 +330,7 @@ func (f *File) ReadAddr(b []byte, addr uint64) error {
 	if !ok || n < int64(len(b)) {
 		return formatErr(0, "address 0x%x has no bytes in the file", addr)
 	}
-	return f.readAt(b, off)
+	return f.src.Fill(b, off)
 }
 
 // ReaderAddr reads n bytes from a virtual address on.
@@ -341,7 +339,7 @@ func (f *File) ReaderAddr(addr, n uint64) (*io.SectionReader, error) {
 	if !ok || n > uint64(room) {
 		return nil, formatErr(0, "%d bytes at address 0x%x are not in the file", n, addr)
 	}
-	return io.NewSectionReader(f.r, off, int64(n)), nil
+	return io.NewSectionReader(f.src.R, off, int64(n)), nil
 }
 
 // table reads num entries of size bytes after checking that they are there.
@@ -349,30 +347,5 @@ func (f *File) table(off, size, num uint64, what string) ([]byte, error) {
 	if num > math.MaxUint32 || size > math.MaxUint32 {
 		return nil, formatErr(int64(off), "%d %s of %d bytes", num, what, size)
 	}
-	if err := f.inFile(off, size*num, what); err != nil {
-		return nil, err
-	}
-	b := make([]byte, size*num)
-	return b, f.readAt(b, int64(off))
-}
-
-func (f *File) inFile(off, n uint64, what string) error {
-	if off > uint64(f.size) || n > uint64(f.size)-off {
-		return formatErr(int64(off), "%s: %d bytes reach past the end of the file (%d bytes)", what, n, f.size)
-	}
-	return nil
-}
-
-func (f *File) readAt(b []byte, off int64) error {
-	if err := f.inFile(uint64(off), uint64(len(b)), "read"); err != nil {
-		return err
-	}
-	n, err := f.r.ReadAt(b, off)
-	if n == len(b) {
-		return nil
-	}
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
+	return f.src.Bytes(off, size*num, what)
 }

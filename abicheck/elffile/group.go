@@ -21,7 +21,7 @@ type Group struct {
 // Groups returns the section groups in file order.
 func (f *File) Groups() ([]Group, error) {
 	var groups []Group
-	left := uint64(f.size) // bytes that all groups may have together
+	left := uint64(f.src.Size) // bytes that all groups may have together
 	var syms []Symbol
 	for i := range f.Sections {
 		s := &f.Sections[i]

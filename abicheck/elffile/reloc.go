@@ -57,7 +57,7 @@ func (f *File) DynRelocs(do func(Reloc)) error {
 		size := f.relocSize(t.addend)
 		n := uint64(r.Size()) / uint64(size)
 		if n > left {
-			return formatErr(0, "%v: %d relocations: a file of %d bytes is read with %d at most", t.at, n, f.size, f.Room(perReloc))
+			return formatErr(0, "%v: %d relocations: a file of %d bytes is read with %d at most", t.at, n, f.src.Size, f.Room(perReloc))
 		}
 		left -= n
 		for b := make([]byte, min(r.Size(), int64(size)<<12)); n > 0; {
@@ -100,7 +100,7 @@ func (f *File) Relr() ([]uint64, error) {
 	limit := int(f.Room(perReloc))
 	for c := f.cursor(b); len(c.b) >= int(word); {
 		if len(out) > limit {
-			return nil, formatErr(0, "packed relocations: a file of %d bytes is read with %d at most", f.size, limit)
+			return nil, formatErr(0, "packed relocations: a file of %d bytes is read with %d at most", f.src.Size, limit)
 		}
 		v := c.addr()
 		if v&1 == 0 {
@@ -123,7 +123,7 @@ func (f *File) dynReader(d *Dynamic, at, size elf.DynTag) (*io.SectionReader, er
 	addr, ok := d.Value(at)
 	n, _ := d.Value(size)
 	if !ok || n == 0 {
-		return io.NewSectionReader(f.r, 0, 0), nil
+		return io.NewSectionReader(f.src.R, 0, 0), nil
 	}
 	r, err := f.ReaderAddr(addr, n)
 	if err != nil {

@@ -71,7 +71,7 @@ func (f *File) mapped(a *offheap.Arena, s *Section) ([]byte, error) {
 	if err != nil || len(b) == 0 {
 		return nil, err
 	}
-	return b, f.readAt(b, int64(s.Offset))
+	return b, f.src.Fill(b, int64(s.Offset))
 }
 
 // longestName is far above any name of a compiler's.

@@ -65,7 +65,7 @@ func (f *File) staticTables() (tab, strs, ext *Section, err error) {
 	// With what the rules make of it, as for dynamic symbols.
 	const each = 550
 	if n := tab.Size / f.symSize(); n > f.Room(each) {
-		return nil, nil, nil, formatErr(int64(tab.Offset), "%d symbols: a file of %d bytes is read with %d at most", n, f.size, f.Room(each))
+		return nil, nil, nil, formatErr(int64(tab.Offset), "%d symbols: a file of %d bytes is read with %d at most", n, f.src.Size, f.Room(each))
 	}
 	strs = f.Section(int(tab.Link))
 	if strs == nil || strs.Type != elf.SHT_STRTAB {

@@ -150,7 +150,7 @@ func (f *File) addVersions(d *Dynamic, syms []Symbol) error {
 		return formatErr(0, "the symbol versions at address 0x%x are not in the file", addr)
 	}
 	b := make([]byte, 2*len(syms))
-	if err := f.readAt(b, off); err != nil {
+	if err := f.src.Fill(b, off); err != nil {
 		return err
 	}
 	for i := range syms {

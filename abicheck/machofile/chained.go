@@ -71,8 +71,8 @@ func (f *File) chainedPointers() ([]Pointer, error) {
 		for j := range pages {
 			if start := f.Order.Uint16(p[22+2*j:]); start < 0x8000 { // 0xffff: none
 				out = c.walk(uint64(j)*page+uint64(start), out)
-				if most := f.room(perPointer); uint64(len(out)) > most {
-					return nil, formatErr(off, "more than %d pointers in a file of %d bytes", most, f.size)
+				if most := f.src.Room(perPointer); uint64(len(out)) > most {
+					return nil, formatErr(off, "more than %d pointers in a file of %d bytes", most, f.src.Size)
 				}
 			}
 		}
@@ -123,7 +123,7 @@ func (c *chain) load() (err error) {
 
 // walk follows the chain from an offset in the segment.
 func (c *chain) walk(at uint64, out []Pointer) []Pointer {
-	for at+8 <= uint64(len(c.data)) && uint64(len(out)) <= c.f.room(perPointer) {
+	for at+8 <= uint64(len(c.data)) && uint64(len(out)) <= c.f.src.Room(perPointer) {
 		w := c.f.Order.Uint64(c.data[at:])
 		p, step := c.decode(w)
 		if p.Name != "" || p.To != 0 {

@@ -7,17 +7,11 @@
 // knows are taken from there. A File is safe for use by several goroutines.
 package machofile
 
-import "fmt"
+import "github.com/thox-ai/thoxbuild/abicheck/bounded"
 
 // FormatError says what is wrong with a file and where.
-type FormatError struct {
-	Off int64
-	Msg string
-}
-
-// Error implements error.
-func (e *FormatError) Error() string { return fmt.Sprintf("mach-o: %s at byte 0x%x", e.Msg, e.Off) }
+type FormatError = bounded.FormatError
 
 func formatErr(off int64, format string, args ...any) error {
-	return &FormatError{off, fmt.Sprintf(format, args...)}
+	return bounded.Errorf("mach-o", off, format, args...)
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"sync"
+
+	"github.com/thox-ai/thoxbuild/abicheck/bounded"
 )
 
 // Version is an OS or library version of a load command: X.Y.Z packed in
@@ -68,8 +70,7 @@ type File struct {
 	dataInCode Span
 	fixups     Span
 
-	r      io.ReaderAt
-	size   int64
+	src    bounded.File
 	wide   bool
 	symsFn func() (symbols, error)
 }
@@ -145,9 +146,9 @@ const maxCommands = 16 << 20
 
 // New reads the load commands of a Mach-O file of the given size.
 func New(r io.ReaderAt, size int64) (*File, error) {
-	f := &File{r: r, size: size}
+	f := &File{src: bounded.File{Format: "mach-o", R: r, Size: size}}
 	var head [32]byte
-	if err := f.readAt(head[:28], 0); err != nil {
+	if err := f.src.Fill(head[:28], 0); err != nil {
 		return nil, err
 	}
 	switch {
@@ -172,11 +173,8 @@ func New(r io.ReaderAt, size int64) (*File, error) {
 	if length > maxCommands {
 		return nil, formatErr(20, "load commands of %d bytes", length)
 	}
-	if err := f.inFile(uint64(start), uint64(length), "load commands"); err != nil {
-		return nil, err
-	}
-	b := make([]byte, length)
-	if err := f.readAt(b, start); err != nil {
+	b, err := f.src.Bytes(uint64(start), uint64(length), "load commands")
+	if err != nil {
 		return nil, err
 	}
 	for i := range count {
@@ -198,7 +196,7 @@ func New(r io.ReaderAt, size int64) (*File, error) {
 }
 
 // Size is the number of bytes of this file.
-func (f *File) Size() int64 { return f.size }
+func (f *File) Size() int64 { return f.src.Size }
 
 // field reads the i-th 32-bit word of a command, 0 past its end.
 func (f *File) field(b []byte, i int) uint32 {
@@ -314,39 +312,11 @@ func (f *File) Reader(s *Section) (io.Reader, error) {
 	if s.zeroFill() {
 		return io.LimitReader(nil, 0), nil
 	}
-	if err := f.inFile(s.Off, s.Size, "section "+s.Name); err != nil {
-		return nil, err
-	}
-	return io.NewSectionReader(f.r, int64(s.Off), int64(s.Size)), nil
+	return f.src.Section(s.Off, s.Size, "section "+s.Name)
 }
 
 func (f *File) span(s Span, what string) ([]byte, error) {
-	if err := f.inFile(s.Off, s.Size, what); err != nil {
-		return nil, err
-	}
-	b := make([]byte, s.Size)
-	return b, f.readAt(b, int64(s.Off))
-}
-
-func (f *File) inFile(off, n uint64, what string) error {
-	if off > uint64(f.size) || n > uint64(f.size)-off {
-		return formatErr(int64(off), "%s: %d bytes reach past the end of the file (%d bytes)", what, n, f.size)
-	}
-	return nil
-}
-
-func (f *File) readAt(b []byte, off int64) error {
-	if err := f.inFile(uint64(off), uint64(len(b)), "read"); err != nil {
-		return err
-	}
-	n, err := f.r.ReadAt(b, off)
-	if n == len(b) {
-		return nil
-	}
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
+	return f.src.Bytes(s.Off, s.Size, what)
 }
 
 // fields reads numbers one after another; the caller checked the length.

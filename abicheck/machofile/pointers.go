@@ -108,8 +108,8 @@ func (f *File) indirectPointers() ([]Pointer, error) {
 			if t := s.Type(); t != NonLazyPointers && t != LazyPointers {
 				continue
 			}
-			if most := f.room(perPointer); uint64(len(out))+s.Size/8 > most {
-				return nil, formatErr(int64(s.Off), "more than %d pointers in a file of %d bytes", most, f.size)
+			if most := f.src.Room(perPointer); uint64(len(out))+s.Size/8 > most {
+				return nil, formatErr(int64(s.Off), "more than %d pointers in a file of %d bytes", most, f.src.Size)
 			}
 			first := uint64(s.Reserved1)
 			for k := uint64(0); k < s.Size/8 && 4*(first+k)+4 <= uint64(len(table)); k++ {

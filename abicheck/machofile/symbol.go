@@ -62,13 +62,7 @@ type symbols struct {
 
 // A check may take the file's size and 64 MB of memory; a symbol needs
 // perSymbol bytes of that, with what the rules make of it.
-const (
-	perSymbol = 640
-	spare     = 64 << 20
-)
-
-// room is how many things of one kind may be kept that take each bytes.
-func (f *File) room(each int) uint64 { return uint64(f.size+spare) / uint64(each) }
+const perSymbol = 640
 
 func (f *File) readSymbols() (symbols, error) {
 	if f.symtab.Size == 0 {
@@ -78,8 +72,8 @@ func (f *File) readSymbols() (symbols, error) {
 	if f.wide {
 		entry = 16
 	}
-	if n := f.symtab.Size / uint64(entry); n > f.room(perSymbol) {
-		return symbols{}, formatErr(int64(f.symtab.Off), "%d symbols: a file of %d bytes is read with %d at most", n, f.size, f.room(perSymbol))
+	if n := f.symtab.Size / uint64(entry); n > f.src.Room(perSymbol) {
+		return symbols{}, formatErr(int64(f.symtab.Off), "%d symbols: a file of %d bytes is read with %d at most", n, f.src.Size, f.src.Room(perSymbol))
 	}
 	data, err := f.span(f.symtab, "symbol table")
 	if err != nil {

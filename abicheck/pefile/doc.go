@@ -3,17 +3,11 @@
 // directories only, and checks every address before it allocates.
 package pefile
 
-import "fmt"
+import "github.com/thox-ai/thoxbuild/abicheck/bounded"
 
 // FormatError says what is wrong with a file and where.
-type FormatError struct {
-	Off int64
-	Msg string
-}
-
-// Error implements error.
-func (e *FormatError) Error() string { return fmt.Sprintf("pe: %s at byte 0x%x", e.Msg, e.Off) }
+type FormatError = bounded.FormatError
 
 func formatErr(off int64, format string, args ...any) error {
-	return &FormatError{off, fmt.Sprintf(format, args...)}
+	return bounded.Errorf("pe", off, format, args...)
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"io"
 	"strings"
+
+	"github.com/thox-ai/thoxbuild/abicheck/bounded"
 )
 
 // File is an opened PE image.
@@ -21,8 +23,7 @@ type File struct {
 	Exports  []string
 	Sections []Section
 
-	r    io.ReaderAt
-	size int64
+	src  bounded.File
 	wide bool
 	// left is how many bytes of names and table entries may still be read. In
 	// an honest file no two share bytes; in another, n entries may all point
@@ -49,7 +50,7 @@ const maxName = 4096
 
 // New reads the headers, imports and exports of a PE image.
 func New(r io.ReaderAt, size int64) (*File, error) {
-	f := &File{r: r, size: size, left: size}
+	f := &File{src: bounded.File{Format: "pe", R: r, Size: size}, left: size}
 	dos, err := f.bytes(0, 64)
 	if err != nil {
 		return nil, err
@@ -188,7 +189,7 @@ func (f *File) readExports(rva uint32) error {
 		return err
 	}
 	n, table := binary.LittleEndian.Uint32(b[24:]), binary.LittleEndian.Uint32(b[32:])
-	if int64(n)*4 > f.size {
+	if int64(n)*4 > f.src.Size {
 		return formatErr(0, "%d exported names", n)
 	}
 	ptrs, err := f.at(table, int(n)*4)

@@ -2,7 +2,6 @@ package pefile
 
 import (
 	"bytes"
-	"io"
 	"strconv"
 	"strings"
 )
@@ -18,10 +17,10 @@ func (f *File) offset(rva uint32) (off int64, n int64, err error) {
 			continue
 		}
 		off := int64(s.Off) + int64(rva-s.Addr)
-		if off >= f.size {
+		if off >= f.src.Size {
 			break
 		}
-		return off, min(int64(s.Filesz-(rva-s.Addr)), f.size-off), nil
+		return off, min(int64(s.Filesz-(rva-s.Addr)), f.src.Size-off), nil
 	}
 	return 0, 0, formatErr(0, "relative address 0x%x has no bytes in the file", rva)
 }
@@ -73,16 +72,5 @@ func (f *File) spend(off int64, n int) error {
 }
 
 func (f *File) bytes(off int64, n int) ([]byte, error) {
-	if off < 0 || n < 0 || off > f.size || int64(n) > f.size-off {
-		return nil, formatErr(off, "%d bytes reach past the end of the file (%d bytes)", n, f.size)
-	}
-	b := make([]byte, n)
-	m, err := f.r.ReadAt(b, off)
-	if m == n {
-		return b, nil
-	}
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return nil, err
+	return f.src.Bytes(uint64(off), uint64(n), "table")
 }
