@@ -72,7 +72,7 @@ func parseURL(text string) (target, error) {
 	if err != nil {
 		return bad("the address of the cluster is no URL") // the error repeats the text, which may hold a secret
 	}
-	if u.User != nil {
+	if strings.Contains(text, "@") && !strings.HasPrefix(text, "unix:///") { // also where what stands around it is no URL
 		return target{}, &ConfigError{errors.New("the address of the cluster holds a name or password"),
 			"take it out, and pass credentials with --remote-header NAME=VARIABLE"}
 	}

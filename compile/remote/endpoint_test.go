@@ -161,3 +161,29 @@ func TestUnreachable(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Whatever is accepted has one target, and what is refused does not repeat a
+// password.
+func FuzzParseURL(f *testing.F) {
+	for _, s := range []string{"grpc://cluster.example:8980", "grpcs://me:hunter2@[::1]:443", "unix:///run/casd", "grpc://%zz:1", "grpc://a:b:c", "hunter2@0"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := parseURL(text)
+		if err != nil {
+			if got != (target{}) {
+				t.Errorf("%q: %+v and an error", text, got)
+			}
+			if strings.Contains(text, "hunter2@") && strings.Contains(err.Error(), "hunter2@") {
+				t.Errorf("%q: %v", text, err)
+			}
+			return
+		}
+		if strings.Contains(got.grpc, "@") && !strings.HasPrefix(got.grpc, "unix:") {
+			t.Errorf("%q: %q", text, got.grpc)
+		}
+		if !strings.HasPrefix(got.grpc, "dns:///") && !strings.HasPrefix(got.grpc, "unix:///") || got.tls && strings.HasPrefix(got.grpc, "unix:") {
+			t.Errorf("%q: %+v", text, got)
+		}
+	})
+}
