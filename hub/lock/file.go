@@ -223,6 +223,9 @@ func (f *File) Set(k Kernel, keep func(variant string) bool) {
 
 // Load reads a lock file. One that is not there is empty.
 func Load(path string) (*File, error) {
+	if err := regular(path); err != nil {
+		return nil, err
+	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &File{}, nil
@@ -237,10 +240,22 @@ func Load(path string) (*File, error) {
 	return f, err
 }
 
+// regular refuses what an update would put a file in the place of: /dev/null,
+// which somebody may give who wants no lock.
+func regular(path string) error {
+	if fi, err := os.Stat(path); err == nil && !fi.Mode().IsRegular() {
+		return fmt.Errorf("%s: expected a regular file", path)
+	}
+	return nil
+}
+
 // Update changes a lock file in place: read, change, write beside, rename. A
 // lock on a file next to it keeps two updates from losing each other's entry.
 func Update(ctx context.Context, path string, change func(*File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := regular(path); err != nil {
 		return err
 	}
 	fl := flock.New(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".guard"))

@@ -125,6 +125,28 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// A lock that is a device stays one: nothing is put in its place.
+func TestUpdateRefusesADevice(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "lock")
+	if err := os.Symlink(os.DevNull, path); err != nil {
+		t.Fatal(err)
+	}
+	err := Update(t.Context(), path, func(f *File) error {
+		f.Set(Kernel{Repo: "a/b", Revision: strings.Repeat("0", 40)}, func(string) bool { return false })
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "expected a regular file") {
+		t.Errorf("%v", err)
+	}
+	if _, err := Load(path); err == nil {
+		t.Error("it was read as an empty lock")
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("left %v", left)
+	}
+}
+
 func TestPublishTime(t *testing.T) {
 	for in, want := range map[string]string{"": "", "0": "1970-01-01T00:00:00Z", "x": "error", "-1": "error"} {
 		got, err := PublishTime(func(string) string { return in })

@@ -10,7 +10,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/thox-ai/thoxbuild/hub/client"
@@ -169,7 +168,7 @@ func hubExport(g *globals, dir *string) *cobra.Command {
 	var repos []string
 	c := &cobra.Command{
 		Use:   "export FILE",
-		Short: "Write repositories to one archive, for a device or another Hub",
+		Short: "Write repositories to one archive (- for stdout), for a device or another Hub",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return withStore(*dir, func(st *store.Store) error {
@@ -179,15 +178,15 @@ func hubExport(g *globals, dir *string) *cobra.Command {
 						return usagef("the Hub in %s has no repository %s", *dir, r)
 					}
 				}
-				f, err := renameio.NewPendingFile(args[0], renameio.WithPermissions(0o644))
+				f, err := g.streams.create(args[0])
 				if err != nil {
 					return err
 				}
-				defer f.Cleanup()
+				defer f.close()
 				if err := st.Export(c.Context(), f, want); err != nil {
 					return err
 				}
-				return f.CloseAtomicallyReplace()
+				return f.finish()
 			})
 		},
 	}

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/thox-ai/thoxbuild/hub/bundle"
@@ -195,17 +193,18 @@ func finishPublish(ctx context.Context, s *Streams, o publish.Options, res *publ
 
 // writeJSON writes a result to a file, to stdout for -, or nowhere.
 func writeJSON(s *Streams, path string, v any) error {
-	switch path {
-	case "":
+	if path == "" {
 		return nil
-	case "-":
-		return printJSON(s.Out, v)
 	}
-	var b bytes.Buffer
-	if err := printJSON(&b, v); err != nil {
+	f, err := s.create(path)
+	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, b.Bytes(), 0o644)
+	defer f.close()
+	if err := printJSON(f, v); err != nil {
+		return err
+	}
+	return f.finish()
 }
 
 // lockWritable refuses a lock file that could not be updated afterwards,
