@@ -114,6 +114,21 @@ func zipped(t *testing.T, method uint16, members map[string][]byte) []byte {
 	return b.Bytes()
 }
 
+// That nothing can be unpacked here is no fault of the wheel.
+func TestNowhereToUnpack(t *testing.T) {
+	dir := t.TempDir()
+	big := append(library(), make([]byte, 3<<20)...)
+	name := filepath.Join(dir, "k-1-cp39-abi3-manylinux_2_28_x86_64.whl")
+	if err := os.WriteFile(name, zipped(t, zip.Deflate, map[string][]byte{"k/_k.abi3.so": big}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", filepath.Join(dir, "missing"))
+	r, err := abicheck.Check(t.Context(), []string{name}, nil)
+	if err == nil || !strings.Contains(err.Error(), "k/_k.abi3.so") || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("%v, %v; expected an error that names the member and TMPDIR", r, err)
+	}
+}
+
 func TestInputs(t *testing.T) {
 	dir := t.TempDir()
 	lib := library()

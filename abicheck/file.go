@@ -1,6 +1,7 @@
 package abicheck
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -38,6 +39,13 @@ func notAFile(name string, mode fs.FileMode) error {
 		what = "a device"
 	}
 	return fmt.Errorf("%s: expected a file or a folder, found %s", name, what)
+}
+
+// ofMachine reports whether an error is of this machine, a full disk or one that
+// cannot be read, and says nothing of the file that was checked.
+func ofMachine(err error) bool {
+	var e *fs.PathError
+	return errors.As(err, &e)
 }
 
 // libraryName is how files are called that a loader opens.

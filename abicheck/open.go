@@ -58,6 +58,9 @@ func (r *run) binary(ctx context.Context, src source) error {
 	}
 	s := src.subject()
 	format, err := parse(s, src.kind)
+	if ofMachine(err) {
+		return err
+	}
 	if err != nil {
 		r.broken(s, format, err)
 		return nil

@@ -30,6 +30,9 @@ const (
 // wheel checks the libraries inside a wheel, told by content as everywhere.
 func (r *run) wheel(ctx context.Context, src source) error {
 	zr, err := zip.NewReader(src.data, src.size)
+	if ofMachine(err) {
+		return err
+	}
 	if err != nil {
 		r.broken(src.subject(), "zip", err)
 		return nil
@@ -51,6 +54,9 @@ func (r *run) wheel(ctx context.Context, src source) error {
 			continue
 		}
 		k, err := sniffMember(f)
+		if ofMachine(err) {
+			return err
+		}
 		if err != nil {
 			r.broken(src.in(f.Name, f.Name, other, nil, 0).subject(), "zip", err)
 			continue
@@ -89,6 +95,9 @@ func (r *run) member(ctx context.Context, src source, f *zip.File, k kind) error
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if ofMachine(err) {
+			return fmt.Errorf("%s: %w; members of wheels are unpacked into TMPDIR", f.Name, err)
 		}
 		r.broken(src.in(f.Name, f.Name, k, nil, 0).subject(), "zip", err)
 		return nil
