@@ -27,7 +27,7 @@ func (s *Store) pin(ctx context.Context, key, project string, choose func([]Dist
 	}
 	dists, err := s.index.project(ctx, project)
 	if err != nil {
-		return Package{}, err
+		return Package{}, fmt.Errorf("choose a release of %s: %w", project, err)
 	}
 	d, version, err := choose(dists)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Store) locate(ctx context.Context, p Package) (Dist, error) {
 	op := "find " + p.File
 	dists, err := s.index.project(ctx, p.Project)
 	if err != nil {
-		return Dist{}, err
+		return Dist{}, fmt.Errorf("%s: %w", op, err)
 	}
 	for _, d := range dists {
 		if d.File != p.File {
