@@ -225,7 +225,9 @@ func (w stubMaker) builtFor(flags ...string) (map[string]string, error) {
 	}
 	// Not "zig cc -shared", which also builds the library of the undefined
 	// behaviour sanitizer, from Zig sources in 14 s, and cannot be told not to.
-	args := append([]string{"build-lib", "-dynamic", "-target", w.triple, "-lc", "-fno-ubsan-rt", src,
+	// Debug data would hold this folder, and another machine's archive be another
+	// one; a cluster could not tell that links with the two are the same.
+	args := append([]string{"build-lib", "-dynamic", "-target", w.triple, "-lc", "-fno-ubsan-rt", "-fstrip", src,
 		"-femit-bin=" + filepath.Join(w.tmp, "a.so"), "--verbose-link"}, flags...)
 	out, err := w.run(args...)
 	if err != nil {
