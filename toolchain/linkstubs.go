@@ -16,7 +16,7 @@ import (
 )
 
 // stubRevision changes when the recipe below does.
-const stubRevision = "5"
+const stubRevision = "6"
 
 // torchLibraries are the libraries of a torch installation that an extension
 // names in DT_NEEDED. torch has them loaded before it loads an extension, but
