@@ -145,7 +145,7 @@ func (b *bench) plan(ctx context.Context, pick chosen, out string, history *comp
 		OutDir:   outDir(b.project, pick.kernel, out),
 		Index:    b.index,
 		Builder:  "thoxbuild " + version(),
-		Commit:   func() compile.CommitOf { return compile.GitCommit(ctx, pick.kernel.Dir) },
+		Commit:   func() compile.CommitOf { return compile.GitCommit(ctx, pick.kernel.Dir, workspaceFile(b.project)) },
 		Check:    checker{b.project.Workspace.Dispatch[pick.kernel.General.Name]}, Devices: cudaDevices,
 		Costs: history.Costs,
 		Tools: func(v matrix.Variant) (*compile.Toolset, error) {
@@ -165,6 +165,11 @@ func (b *bench) plan(ctx context.Context, pick chosen, out string, history *comp
 			return kits[r], nil
 		},
 	})
+}
+
+// workspaceFile is the build.toml that a kernel's own is read with.
+func workspaceFile(p *manifests.Project) string {
+	return filepath.Join(p.Workspace.Dir, "build.toml")
 }
 
 // kitRequest says what a variant needs of the toolchain. Variants with equal
