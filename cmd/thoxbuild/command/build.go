@@ -207,17 +207,28 @@ func runBuild(ctx context.Context, g *globals, o buildOptions) (err error) {
 		return withHint(usagef("nothing to build: the bounds of build.toml and the workspace's [matrix] leave no variant"),
 			"'thoxbuild matrix' says which bound leaves each required one out")
 	}
+	var here int
+	var skipped []matrix.Variant
+	for _, pick := range b.picks {
+		for _, v := range pick.variants {
+			if v.Buildable {
+				here++
+			} else {
+				skipped = append(skipped, v)
+			}
+		}
+	}
+	if len(skipped) > 0 {
+		if here == 0 {
+			return withHint(fmt.Errorf("%s cannot be built here: %s", skipped[0].Name, skipped[0].Reason),
+				"'thoxbuild matrix' shows what can")
+		}
+		view.Printf("%d of %d variants cannot be built here; 'thoxbuild matrix' says why", len(skipped), len(skipped)+here)
+	}
 	var results []*compile.Result
 	var failed []error
 	for _, pick := range b.picks {
-		if skipped := filter(pick.variants, func(v matrix.Variant) bool { return !v.Buildable }); len(skipped) > 0 {
-			if len(skipped) == len(pick.variants) {
-				return withHint(fmt.Errorf("%s cannot be built here: %s", skipped[0].Name, skipped[0].Reason),
-					"'thoxbuild matrix' shows what can")
-			}
-			view.Printf("%d of %d variants cannot be built here; 'thoxbuild matrix' says why", len(skipped), len(pick.variants))
-		}
-		if len(pick.variants) == 0 {
+		if !slices.ContainsFunc(pick.variants, func(v matrix.Variant) bool { return v.Buildable }) {
 			continue
 		}
 		history := compile.OpenHistory(b.cache.Dir(), pick.kernel.Dir)
