@@ -183,6 +183,17 @@ func (r *run) report() *Report {
 		now = time.Now()
 	}
 	rep := &Report{Files: r.files, Rules: Rules(), Strict: r.o.Strict}
-	rep.Findings, rep.Suppressed = report.Suppress(found, r.o.Suppressions, now)
+	rep.Findings, rep.Suppressed = report.Suppress(found, r.o.Suppressions, r.ran, now)
 	return rep
+}
+
+// ran reports whether this run tells all that a rule finds.
+func (r *run) ran(id string) bool {
+	if len(r.o.Only) > 0 && !slices.Contains(r.o.Only, id) {
+		return false
+	}
+	slow := func(p rule.Pass) bool {
+		return p.Slow && slices.ContainsFunc(p.Rules, func(i rule.Info) bool { return i.ID == id })
+	}
+	return !r.o.FactsOnly || !slices.ContainsFunc(passes(), slow)
 }

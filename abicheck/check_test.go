@@ -248,6 +248,7 @@ func TestSuppressions(t *testing.T) {
 		{"not yet expired", `id = "MANYLINUX"` + "\n" + `reason = "x"` + "\n" + `expires = 2026-12-02`, nil, 1},
 		{"expired", `id = "MANYLINUX"` + "\n" + `reason = "x"` + "\n" + `expires = 2026-12-01`, []string{"MANYLINUX", "SUPPRESSION"}, 0},
 		{"another symbol", `id = "MANYLINUX"` + "\n" + `symbol = "malloc"` + "\n" + `reason = "x"`, []string{"MANYLINUX", "SUPPRESSION"}, 0},
+		{"a rule that is left out", `id = "ISA-LOAD"` + "\n" + `reason = "x"`, []string{"MANYLINUX"}, 0},
 		{"another file", `id = "MANYLINUX"` + "\n" + `file = "*.so.1"` + "\n" + `reason = "x"`, []string{"MANYLINUX", "SUPPRESSION"}, 0},
 	}
 	for _, tt := range tests {

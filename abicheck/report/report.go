@@ -83,8 +83,9 @@ func plural(n int, what string) string {
 }
 
 // Suppress takes accepted findings out. An entry that has expired accepts
-// nothing and is an error itself; one that matches nothing is noted.
-func Suppress(found []rule.Finding, s *rule.Suppressions, now time.Time) (kept []rule.Finding, suppressed []Suppressed) {
+// nothing and is an error itself; one that matches nothing is noted, where its
+// rule was among those that ran.
+func Suppress(found []rule.Finding, s *rule.Suppressions, ran func(id string) bool, now time.Time) (kept []rule.Finding, suppressed []Suppressed) {
 	if s == nil {
 		return found, nil
 	}
@@ -120,7 +121,7 @@ func Suppress(found []rule.Finding, s *rule.Suppressions, now time.Time) (kept [
 			f.Severity = rule.Error
 			f.Message = fmt.Sprintf("%s expired on %s (%s); it covered %s", place, it.Expires.Format(time.DateOnly), it.Reason, plural(used[j], "finding"))
 			f.Fix = "mend the findings, or give the entry a new date"
-		case used[j] == 0:
+		case used[j] == 0 && ran(it.ID):
 			f.Severity = rule.Note
 			f.Message = place + " covers nothing"
 			f.Fix = "remove it"
