@@ -3,6 +3,7 @@ package compile
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,7 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 
 	"github.com/thox-ai/thoxbuild/compile/action"
@@ -32,6 +35,7 @@ type History struct {
 	runs    map[string]*pastRun // by label
 	settled []action.Digest     // plans that remember would learn nothing from
 	new     bool
+	learnt  []func() // what changed runs and settled, for Save to do again
 }
 
 type pastRun struct {
@@ -166,7 +170,7 @@ func (h *History) remember(p *Plan) {
 		return
 	}
 	h.load()
-	needs := map[string][]string{}
+	needs := map[string][]string{} // by label
 	planned := map[string]bool{}
 	for _, a := range p.actions {
 		needs[a.Label] = append(needs[a.Label], a.Variants...)
@@ -174,17 +178,25 @@ func (h *History) remember(p *Plan) {
 	for _, vp := range p.variants {
 		planned[vp.name] = true
 	}
-	for label, r := range h.runs {
-		now := slices.DeleteFunc(slices.Clone(r.Variants), func(v string) bool { return planned[v] })
-		now = append(now, needs[label]...)
-		slices.Sort(now)
-		if now = slices.Compact(now); !slices.Equal(now, r.Variants) {
-			r.Variants, h.settled = now, nil
+	h.learn(func() {
+		for label, r := range h.runs {
+			now := slices.DeleteFunc(slices.Clone(r.Variants), func(v string) bool { return planned[v] })
+			now = append(now, needs[label]...)
+			slices.Sort(now)
+			if now = slices.Compact(now); !slices.Equal(now, r.Variants) {
+				r.Variants, h.settled = now, nil
+			}
 		}
-	}
-	if !slices.Contains(h.settled, plan) {
-		h.settled, h.new = append(h.settled[max(0, len(h.settled)-maxSettled+1):], plan), true
-	}
+		if !slices.Contains(h.settled, plan) {
+			h.settled, h.new = append(h.settled[max(0, len(h.settled)-maxSettled+1):], plan), true
+		}
+	})
+}
+
+// learn changes what is known, and keeps the change for Save; mu is held.
+func (h *History) learn(change func()) {
+	change()
+	h.learnt = append(h.learnt, change)
 }
 
 // needsDigest is the same for plans of which remember learns the same.
@@ -202,12 +214,29 @@ func needsDigest(p *Plan) action.Digest {
 	return action.DigestOf(b)
 }
 
-// Save writes the history when a run was added.
+// Save writes the history when a run was added. Builds of other variants, the
+// shards of one machine, may have written theirs meanwhile: what this one has
+// learnt is added to what is there now.
 func (h *History) Save() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.new {
 		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(h.path), 0o777); err != nil {
+		return fmt.Errorf("save the build history: %w", err)
+	}
+	// Times are not worth a long wait: at worst another's are lost.
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	lock := flock.New(h.path+".lock", flock.SetPermissions(0o666))
+	if ok, _ := lock.TryLockContext(ctx, 20*time.Millisecond); ok {
+		defer lock.Unlock()
+	}
+	h.loaded = false
+	h.load()
+	for _, change := range h.learnt {
+		change()
 	}
 	head, err := json.Marshal(historyHead{historyVersion, h.settled})
 	if err != nil {
@@ -218,13 +247,10 @@ func (h *History) Save() error {
 		return err
 	}
 	b = slices.Concat(head, []byte("\n"), b)
-	if err := os.MkdirAll(filepath.Dir(h.path), 0o777); err != nil {
-		return fmt.Errorf("save the build history: %w", err)
-	}
 	if err := renameio.WriteFile(h.path, b, 0o666); err != nil {
 		return fmt.Errorf("save the build history: %w", err)
 	}
-	h.new = false
+	h.new, h.learnt = false, nil
 	return nil
 }
 
@@ -232,13 +258,16 @@ func (h *History) add(label string, key action.Digest, s *action.Spec, r *action
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.load()
-	h.settled = nil // that there is nothing to remember was said of other runs
-	run := &pastRun{Key: key, Seconds: r.Wall.Seconds(), CPU: r.CPU.Seconds(), Lines: s.Explain()}
-	if old := h.runs[label]; old != nil {
-		run.Variants = old.Variants
-	}
-	h.runs[label] = run
-	h.new = true
+	lines := s.Explain()
+	h.learn(func() {
+		h.settled = nil // that there is nothing to remember was said of other runs
+		run := &pastRun{Key: key, Seconds: r.Wall.Seconds(), CPU: r.CPU.Seconds(), Lines: lines}
+		if old := h.runs[label]; old != nil {
+			run.Variants = old.Variants
+		}
+		h.runs[label] = run
+		h.new = true
+	})
 }
 
 // Explanation is what an action's key is made of, and what has changed since
