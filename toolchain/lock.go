@@ -2,15 +2,19 @@ package toolchain
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 )
 
@@ -20,7 +24,7 @@ import (
 type Lock struct {
 	mu       sync.Mutex
 	packages map[string]Package
-	changed  bool
+	changed  map[string]bool // keys that were put and not saved yet
 }
 
 // Package pins one file of one project.
@@ -91,6 +95,10 @@ func ParseLock(b []byte) (*Lock, error) {
 func (l *Lock) Bytes() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.bytes()
+}
+
+func (l *Lock) bytes() []byte {
 	f := lockFile{Format: lockFormat, Packages: []Package{}}
 	for _, p := range l.packages {
 		f.Packages = append(f.Packages, p)
@@ -103,18 +111,56 @@ func (l *Lock) Bytes() []byte {
 	return append(b, '\n')
 }
 
-// Save writes the lock when it has changed.
+// Save writes what has changed. Builds of other variants may have written the
+// file since it was read: what they pinned stays.
 func (l *Lock) Save(path string) error {
 	l.mu.Lock()
-	changed := l.changed
+	none := len(l.changed) == 0
 	l.mu.Unlock()
-	if !changed {
+	if none {
 		return nil
 	}
-	if err := renameio.WriteFile(path, l.Bytes(), 0o644); err != nil {
+	// The folder is locked, and not a file of its own that would lie beside the
+	// sources. Where that cannot be, two builds at once may still lose a pin.
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	guard := flock.New(filepath.Dir(path), flock.SetFlag(os.O_RDONLY))
+	if ok, _ := guard.TryLockContext(ctx, 5*time.Millisecond); ok {
+		defer guard.Unlock()
+	}
+	theirs, err := ReadLock(path)
+	if err != nil { // damaged meanwhile: what we know is written
+		theirs = &Lock{}
+	}
+	text, written := l.merge(theirs)
+	if err := renameio.WriteFile(path, text, 0o644); err != nil {
 		return hinted("write "+path, err, "the lock pins what this build used; make its folder writable")
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key := range written {
+		if l.packages[key] == written[key] {
+			delete(l.changed, key)
+		}
+	}
 	return nil
+}
+
+// merge adds the pins of another lock but for those that have changed here, and
+// returns the text of both together and what has changed.
+func (l *Lock) merge(theirs *Lock) (text []byte, changed map[string]Package) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, p := range theirs.packages {
+		if !l.changed[key] {
+			l.packages[key] = p
+		}
+	}
+	changed = map[string]Package{}
+	for key := range l.changed {
+		changed[key] = l.packages[key]
+	}
+	return l.bytes(), changed
 }
 
 func (l *Lock) get(key string) (Package, bool) {
@@ -132,6 +178,9 @@ func (l *Lock) put(p Package) {
 	}
 	if l.packages[p.Key] != p {
 		l.packages[p.Key] = p
-		l.changed = true
+		if l.changed == nil {
+			l.changed = map[string]bool{}
+		}
+		l.changed[p.Key] = true
 	}
 }
