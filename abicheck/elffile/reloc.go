@@ -33,12 +33,18 @@ func (f *File) Relocs(s *Section) ([]Reloc, error) {
 // perReloc is what a relocation may take of a check's memory, in bytes.
 const perReloc = 200
 
-// DynRelocs calls do for each relocation of DT_RELA, DT_REL and DT_JMPREL:
-// what a loader applies, but for the packed relative ones, which Relr gives.
-func (f *File) DynRelocs(do func(Reloc)) error {
+// relocTable is a table of relocations that a loader applies.
+type relocTable struct {
+	r      *io.SectionReader
+	addend bool
+	n      uint64
+}
+
+// dynRelocs finds the tables of DT_RELA, DT_REL and DT_JMPREL.
+func (f *File) dynRelocs() (tables []relocTable, err error) {
 	d, err := f.Dynamic()
 	if d == nil || err != nil {
-		return err
+		return nil, err
 	}
 	pltKind, _ := d.Value(elf.DT_PLTREL)
 	left := f.Room(perReloc)
@@ -52,17 +58,40 @@ func (f *File) DynRelocs(do func(Reloc)) error {
 	} {
 		r, err := f.dynReader(d, t.at, t.size)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		size := f.relocSize(t.addend)
-		n := uint64(r.Size()) / uint64(size)
+		n := uint64(r.Size()) / uint64(f.relocSize(t.addend))
 		if n > left {
-			return formatErr(0, "%v: %d relocations: a file of %d bytes is read with %d at most", t.at, n, f.src.Size, f.Room(perReloc))
+			return nil, formatErr(0, "%v: %d relocations: a file of %d bytes is read with %d at most", t.at, n, f.src.Size, f.Room(perReloc))
 		}
 		left -= n
-		for b := make([]byte, min(r.Size(), int64(size)<<12)); n > 0; {
+		tables = append(tables, relocTable{r, t.addend, n})
+	}
+	return tables, nil
+}
+
+// DynRelocCount is how many relocations DynRelocs shows.
+func (f *File) DynRelocCount() (n int, err error) {
+	tables, err := f.dynRelocs()
+	for _, t := range tables {
+		n += int(t.n)
+	}
+	return n, err
+}
+
+// DynRelocs calls do for each relocation of DT_RELA, DT_REL and DT_JMPREL:
+// what a loader applies, but for the packed relative ones, which Relr gives.
+// An error of the tables comes before the first call.
+func (f *File) DynRelocs(do func(Reloc)) error {
+	tables, err := f.dynRelocs()
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		size := f.relocSize(t.addend)
+		for b, n := make([]byte, min(t.r.Size(), int64(size)<<12)), t.n; n > 0; {
 			b = b[:min(uint64(len(b)), n*uint64(size))]
-			if _, err := io.ReadFull(r, b); err != nil {
+			if _, err := io.ReadFull(t.r, b); err != nil {
 				return err
 			}
 			for at := 0; at+size <= len(b); at += size {

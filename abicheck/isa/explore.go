@@ -156,11 +156,7 @@ func (x *explorer) run(pc uint64, st state, stop uint64, s *summary, push func(u
 // test handles a CPU test at pc: neither arm is walked, but code above the
 // baseline that both arms reach has not been tested for.
 func (x *explorer) test(pc, next, to uint64, st state, s *summary, push func(uint64, state)) {
-	g := x.w.graphs[x.fn]
-	if g == nil {
-		g = x.w.grapher.graph(x.w.im, x.f)
-		x.w.graphs[x.fn] = g
-	}
+	g := x.w.graph(x.fn)
 	b := g.blockOf(pc)
 	ip := int(g.ipdom[b])
 	var join uint64

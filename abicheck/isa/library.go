@@ -50,7 +50,7 @@ func (r *root) text() string {
 
 // close gives code and functions back; the image must not be used after it.
 func (l *library) close() {
-	l.text, l.fns = nil, nil
+	l.text, l.fns, l.slots = nil, nil, slots{}
 	l.mem.Free()
 }
 
@@ -266,6 +266,13 @@ func (l *library) symbolName(i int32, dyn bool) string {
 func (l *library) pointers() error {
 	d, err := l.f.Dynamic()
 	if err != nil {
+		return err
+	}
+	n, err := l.f.DynRelocCount()
+	if err != nil {
+		return err
+	}
+	if err := l.slots.reserve(n, &l.mem); err != nil {
 		return err
 	}
 	arch := l.machine == machineX86

@@ -156,6 +156,23 @@ func (r *grapher) read(im *image, f *function) (end uint64) {
 	return pc
 }
 
+// maxBlocks bounds the blocks of the graphs that a walker keeps, to some 7 MB.
+const maxBlocks = 1 << 18
+
+// graph returns the graph of a function, which is often asked for again soon.
+func (w *walker) graph(fn int) *flowGraph {
+	g := w.graphs[fn]
+	if g == nil {
+		g = w.grapher.graph(w.im, &w.im.fns[fn])
+		if w.blocks += len(g.blocks); w.blocks > maxBlocks {
+			clear(w.graphs)
+			w.blocks = len(g.blocks)
+		}
+		w.graphs[fn] = g
+	}
+	return g
+}
+
 // blockOf finds the block that holds an instruction.
 func (g *flowGraph) blockOf(addr uint64) int {
 	i, ok := slices.BinarySearchFunc(g.blocks, addr, func(b block, a uint64) int { return cmp.Compare(b.lo, a) })

@@ -3,6 +3,8 @@ package isa
 import (
 	"math/bits"
 	"math/rand/v2"
+
+	"github.com/thox-ai/thoxbuild/internal/offheap"
 )
 
 // slots are pointers that a loader or linker fills, by where they stand. The
@@ -43,7 +45,7 @@ func (s *slots) set(place uint64, v slot) {
 		return
 	}
 	if 4*s.n >= 3*len(s.cells) {
-		s.grow(2 * s.n)
+		s.rehash(make([]slotCell, max(16, 2*len(s.cells))))
 	}
 	c := s.find(place + 1)
 	if c.key == 0 {
@@ -58,10 +60,20 @@ func (s *slots) set(place uint64, v slot) {
 	}
 }
 
-// grow makes room for n slots.
-func (s *slots) grow(n int) {
+// reserve makes room for n slots of an empty table in mem.
+func (s *slots) reserve(n int, mem *offheap.Arena) error {
+	cells, err := offheap.Make[slotCell](mem, 1<<bits.Len(uint(max(16, n+n/3)-1)))
+	if err != nil {
+		return err
+	}
+	s.rehash(cells)
+	return nil
+}
+
+// rehash moves the slots to other cells, a power of two of them.
+func (s *slots) rehash(cells []slotCell) {
 	old := s.cells
-	s.cells = make([]slotCell, 1<<bits.Len(uint(max(16, n+n/2))))
+	s.cells = cells
 	s.seed = rand.Uint64() | 1
 	for _, c := range old {
 		if c.key != 0 {

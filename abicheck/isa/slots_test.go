@@ -4,11 +4,31 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/thox-ai/thoxbuild/internal/offheap"
 )
 
-// TestSlots holds the table against a map.
+// TestSlots holds the table against a map, with room for nothing, for too
+// little and for all of it.
 func TestSlots(t *testing.T) {
-	var s slots
+	for _, n := range []int{-1, 0, 3, 30000, 70000} {
+		var mem offheap.Arena
+		defer mem.Free()
+		var s slots
+		if n >= 0 {
+			if err := s.reserve(n, &mem); err != nil {
+				t.Fatal(err)
+			}
+		}
+		room := len(s.cells)
+		fillSlots(t, &s)
+		if n >= s.n && len(s.cells) != room {
+			t.Errorf("%d cells for %d slots became %d", room, n, len(s.cells))
+		}
+	}
+}
+
+func fillSlots(t *testing.T, s *slots) {
 	if _, ok := s.at(0); ok {
 		t.Error("an empty table has a slot at 0")
 	}

@@ -16,6 +16,7 @@ type walker struct {
 	d       stateSet
 	memo    map[walkKey]*summary
 	graphs  map[int]*flowGraph
+	blocks  int // of graphs
 	grapher grapher
 	index   *index
 	near    map[int]bool            // functions that a CPU test may be in
