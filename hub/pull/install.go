@@ -11,7 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 	"github.com/thox-ai/thoxbuild/hub/client"
 	"github.com/thox-ai/thoxbuild/hub/lock"
@@ -71,12 +73,31 @@ func newTarget(o Options, rev string) (*target, error) {
 	default:
 		return nil, fmt.Errorf("layout %q: expected cache or plain", o.Layout)
 	}
+	return t, nil
+}
+
+// open makes the folders, which are this pull's alone until close: a second one
+// into the same place waits, and finds there what the first has brought.
+func (t *target) open(ctx context.Context) (close func(), err error) {
+	if err := os.MkdirAll(t.base, 0o755); err != nil {
+		return nil, err
+	}
+	// The folder itself is locked. A file system that locks none, as NFS, lets
+	// pulls of one repository disturb each other; they then fail, and a rerun helps.
+	l := flock.New(t.base, flock.SetFlag(os.O_RDONLY))
+	if ok, _ := l.TryLockContext(ctx, 20*time.Millisecond); !ok && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	for _, d := range []string{t.blobs, t.stage, t.final} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
+			l.Unlock()
 			return nil, err
 		}
 	}
-	return t, nil
+	return func() {
+		t.cleanUp()
+		l.Unlock()
+	}, nil
 }
 
 // install fetches, checks and places one variant.

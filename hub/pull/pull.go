@@ -87,6 +87,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	done, err := t.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	files, err := o.Source.Files(ctx)
 	if err != nil {
 		return nil, err
@@ -97,7 +102,6 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	res := &Result{Repo: o.Repo.ID(), Revision: rev, Dir: t.shown, Variants: map[string]lock.Digest{}}
-	defer t.cleanUp()
 	for _, name := range names {
 		d, err := t.install(ctx, o, name, variants[name], res)
 		if err != nil {

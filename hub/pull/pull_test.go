@@ -19,6 +19,7 @@ import (
 	"github.com/thox-ai/thoxbuild/hub/publish"
 	"github.com/thox-ai/thoxbuild/hub/source"
 	"github.com/thox-ai/thoxbuild/hub/verify"
+	"golang.org/x/sync/errgroup"
 )
 
 type world struct {
@@ -92,6 +93,36 @@ func TestPullCache(t *testing.T) {
 	rep, err := verify.Run(t.Context(), f, verify.Options{Lock: w.lock, Installed: true})
 	if err != nil || !rep.OK() || rep.Files == 0 {
 		t.Errorf("%+v, %v", rep, err)
+	}
+}
+
+// Pulls into one cache at once get it all, and leave it whole.
+func TestPullAtOnce(t *testing.T) {
+	w := published(t)
+	for _, layout := range []Layout{Cache, Plain} {
+		dir := t.TempDir()
+		o := Options{Source: w.source(), Repo: w.repo, Lock: w.lock, Dir: dir, Layout: layout}
+		var g errgroup.Group
+		for range 8 {
+			g.Go(func() error {
+				_, err := Run(t.Context(), o)
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			t.Errorf("%s: %v", layout, err)
+		}
+		if layout == Plain {
+			continue
+		}
+		f, err := source.OpenCache(dir, w.repo, "v2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rep, err := verify.Run(t.Context(), f, verify.Options{Lock: w.lock, Installed: true})
+		if err != nil || !rep.OK() || rep.Files == 0 {
+			t.Errorf("%+v, %v", rep, err)
+		}
 	}
 }
 
