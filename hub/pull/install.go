@@ -215,8 +215,42 @@ func (c *countingWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// placed reports whether a variant's folder in a cache holds exactly the links
+// that place would make. Then a program that loads it meanwhile sees no change.
+func (t *target) placed(name string, files []client.Entry, sums []source.Sums) bool {
+	dir := filepath.Join(t.final, name)
+	want := map[string]string{}
+	for i, e := range files {
+		path := filepath.Join(dir, filepath.FromSlash(source.Within(e)))
+		rel, err := filepath.Rel(filepath.Dir(path), filepath.Join(t.blobs, sums[i].ETag(e)))
+		if err != nil {
+			return false
+		}
+		want[path] = rel
+	}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && e.Name() == "__pycache__": // Python's own
+			return fs.SkipDir
+		case e.IsDir():
+			return nil
+		}
+		if to, err := os.Readlink(path); err != nil || to != want[path] {
+			return fs.ErrInvalid
+		}
+		delete(want, path)
+		return nil
+	})
+	return err == nil && len(want) == 0
+}
+
 // place makes the variant's folder out of blobs and renames it into place.
 func (t *target) place(name string, files []client.Entry, sums []source.Sums) error {
+	if t.layout == Cache && t.placed(name, files, sums) {
+		return nil
+	}
 	dir := filepath.Join(t.stage, name)
 	if err := os.RemoveAll(dir); err != nil {
 		return err

@@ -82,9 +82,28 @@ func TestPullCache(t *testing.T) {
 	if len(r.Variants) != 1 || r.Fetched == 0 {
 		t.Errorf("%+v", r)
 	}
+	variant := filepath.Join(dir, w.repo.CacheFolder(), "snapshots", w.lock.Revision, "build", "torch213-cxx11-cpu-x86_64-linux")
+	before, err := os.Stat(variant)
+	if err != nil {
+		t.Fatal(err)
+	}
 	again, err := Run(t.Context(), o)
 	if err != nil || again.Fetched != 0 || again.Reused != r.Fetched {
 		t.Errorf("again: %+v, %v", again, err)
+	}
+	// Who loads it meanwhile sees the folder all the time; what does not belong
+	// there goes.
+	if after, err := os.Stat(variant); err != nil || !os.SameFile(before, after) {
+		t.Errorf("a pull that brought nothing put another folder there: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(variant, "stray.py"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(variant, "stray.py")); err == nil {
+		t.Error("a stray file is still there")
 	}
 	f, err := source.OpenCache(dir, w.repo, "v2")
 	if err != nil {
