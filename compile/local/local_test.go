@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 func TestSeesItsInputsOnly(t *testing.T) {
 	t.Setenv("SECRET", "leak")
 	e, m := &Executor{Scratch: t.TempDir()}, &actiontest.Memory{}
-	s := shell(`find . -type f | sort > out/list; cat a/in.txt >> out/list; env | grep -c SECRET >> out/list; stat -c %Y a/in.txt >> out/list; cd "$TMPDIR" && touch x`, "out/list")
+	s := shell(`: > out/list; find . -type f | sort >> out/list; cat a/in.txt >> out/list; env | grep -c SECRET >> out/list; stat -c %Y a/in.txt >> out/list; cd "$TMPDIR" && touch x`, "out/list")
 	s.Inputs = []action.File{{Path: "a/in.txt", Digest: m.Add("hello\n")}}
 	res, err := run(t, e, m, s)
 	if err != nil || res.ExitCode != 0 {
