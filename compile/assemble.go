@@ -2,7 +2,6 @@ package compile
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -211,15 +210,12 @@ func writeChecked(to string, src io.ReadCloser, want action.Digest) (os.FileInfo
 		return nil, err
 	}
 	defer w.Close()
-	h := sha256.New()
-	n, err := io.Copy(io.MultiWriter(w, h), src)
+	got, err := action.Copy(w, src)
 	if err != nil {
 		return nil, err
 	}
-	got := action.Digest{Size: n}
-	h.Sum(got.Hash[:0])
 	if got != want {
-		return nil, fmt.Errorf("the file changed while the build was running; run it again")
+		return nil, action.ErrChanged
 	}
 	if err := w.Chmod(0o644); err != nil {
 		return nil, err

@@ -3,7 +3,10 @@ package action
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strconv"
 	"strings"
 
@@ -24,6 +27,31 @@ var Empty = DigestOf(nil)
 func DigestOf(b []byte) Digest {
 	return Digest{sha256.Sum256(b), int64(len(b))}
 }
+
+// Copy copies r to w and returns the digest of what it held.
+func Copy(w io.Writer, r io.Reader) (Digest, error) {
+	h := sha256.New()
+	n, err := io.Copy(io.MultiWriter(w, h), r)
+	if err != nil {
+		return Digest{}, err
+	}
+	d := Digest{Size: n}
+	h.Sum(d.Hash[:0])
+	return d, nil
+}
+
+// DigestFile hashes a file of any size without keeping it.
+func DigestFile(path string) (Digest, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Digest{}, err
+	}
+	defer f.Close()
+	return Copy(io.Discard, f)
+}
+
+// ErrChanged is a file that is no longer what its digest says.
+var ErrChanged = errors.New("the file changed while the build was running; run it again")
 
 // ParseDigest reads what String prints.
 func ParseDigest(s string) (Digest, error) {

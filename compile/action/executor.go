@@ -3,6 +3,7 @@ package action
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 )
@@ -27,6 +28,13 @@ type Request struct {
 	// NoCache runs the command even where the executor knows its result.
 	NoCache bool
 }
+
+// LogLimit bounds what an executor keeps of an action's output; a template
+// error can print hundreds of megabytes.
+const LogLimit = 4 << 20
+
+// LeftOut ends an output of which n bytes were left out.
+func LeftOut(n int64) string { return fmt.Sprintf("\n[%d more bytes of output]\n", n) }
 
 // Output is a file that an action wrote.
 type Output struct {

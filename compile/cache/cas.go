@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
@@ -45,7 +44,7 @@ func (d *Disk) Path(dg action.Digest) (string, bool) {
 	if done {
 		return p, true
 	}
-	got, err := hashFile(p)
+	got, err := action.DigestFile(p)
 	if err != nil || got != dg {
 		os.Remove(p) // damaged: make room for a good one
 		return "", false
@@ -89,13 +88,10 @@ func (d *Disk) PutBlob(b []byte) (action.Digest, error) {
 // Put implements action.Sink: it stores what r holds when that is want.
 func (d *Disk) Put(ctx context.Context, want action.Digest, r io.Reader) error {
 	err := d.commit(d.path("cas", want), func(w io.Writer) error {
-		h := sha256.New()
-		n, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(ctxReader{ctx, r}, want.Size+1))
+		got, err := action.Copy(w, io.LimitReader(ctxReader{ctx, r}, want.Size+1))
 		if err != nil {
 			return err
 		}
-		got := action.Digest{Size: n}
-		h.Sum(got.Hash[:0])
 		if got != want {
 			return fmt.Errorf("received %s, expected %s", got, want)
 		}
@@ -120,8 +116,7 @@ func (d *Disk) PutFile(ctx context.Context, path string) (action.Digest, error) 
 		return action.Digest{}, err
 	}
 	defer os.Remove(tmp.Name())
-	h := sha256.New()
-	n, err := io.Copy(io.MultiWriter(d.writer(tmp), h), ctxReader{ctx, f})
+	dg, err := action.Copy(d.writer(tmp), ctxReader{ctx, f})
 	if err == nil {
 		err = tmp.Sync()
 	}
@@ -131,8 +126,6 @@ func (d *Disk) PutFile(ctx context.Context, path string) (action.Digest, error) 
 	if err != nil {
 		return action.Digest{}, fmt.Errorf("store %s: %w", path, err)
 	}
-	dg := action.Digest{Size: n}
-	h.Sum(dg.Hash[:0])
 	if err := d.adopt(tmp.Name(), d.path("cas", dg)); err != nil {
 		return action.Digest{}, fmt.Errorf("store %s: %w", path, err)
 	}
@@ -150,17 +143,4 @@ func (c ctxReader) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return c.r.Read(p)
-}
-
-func hashFile(path string) (action.Digest, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return action.Digest{}, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
-	dg := action.Digest{Size: n}
-	h.Sum(dg.Hash[:0])
-	return dg, err
 }

@@ -47,10 +47,6 @@ type Executor struct {
 
 var _ action.Executor = (*Executor)(nil)
 
-// logLimit bounds what is kept of an action's output; a template error can
-// print hundreds of megabytes.
-const logLimit = 4 << 20
-
 // Run implements action.Executor.
 func (e *Executor) Run(ctx context.Context, req *action.Request, out action.Sink) (res *action.Result, err error) {
 	dir := filepath.Join(e.Scratch, fmt.Sprintf("x%d", e.seq.Add(1)))
@@ -103,7 +99,7 @@ func (e *Executor) command(ctx context.Context, req *action.Request, dir string)
 	if err := os.Mkdir(tmp, 0o700); err != nil {
 		return nil, err
 	}
-	log := &limited{max: logLimit}
+	log := &limited{max: action.LogLimit}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = filepath.Join(dir, "root")
 	// What has to be somewhere on this machine but must not be in the key.
@@ -203,7 +199,7 @@ func (l *limited) Bytes() []byte {
 	if l.lost == 0 {
 		return l.buf
 	}
-	return fmt.Appendf(l.buf, "\n[%d more bytes of output]\n", l.lost)
+	return append(l.buf, action.LeftOut(l.lost)...)
 }
 
 var _ io.Writer = (*limited)(nil)

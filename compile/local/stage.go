@@ -1,7 +1,6 @@
 package local
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
@@ -56,15 +55,12 @@ func copyChecked(to string, f action.File, open func(action.Digest) (io.ReadClos
 		return err
 	}
 	defer w.Close()
-	h := sha256.New()
-	n, err := io.Copy(io.MultiWriter(w, h), r)
+	got, err := action.Copy(w, r)
 	if err != nil {
 		return err
 	}
-	got := action.Digest{Size: n}
-	h.Sum(got.Hash[:0])
 	if got != f.Digest {
-		return fmt.Errorf("the file changed while the build was running; run it again")
+		return action.ErrChanged
 	}
 	if err := w.Close(); err != nil {
 		return err

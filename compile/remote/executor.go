@@ -264,10 +264,6 @@ func wall(m *repb.ExecutedActionMetadata) time.Duration {
 	return max(0, end.AsTime().Sub(start.AsTime()))
 }
 
-// logLimit bounds what is fetched and kept of an action's output, as for an
-// action that runs here.
-const logLimit = 4 << 20
-
 // log is what the command printed, its standard output first: the protocol keeps
 // the two apart.
 func (e *Executor) log(ctx context.Context, j *job, msg *repb.ActionResult) ([]byte, error) {
@@ -277,7 +273,7 @@ func (e *Executor) log(ctx context.Context, j *job, msg *repb.ActionResult) ([]b
 		raw    []byte
 		digest *repb.Digest
 	}{{msg.StdoutRaw, msg.StdoutDigest}, {msg.StderrRaw, msg.StderrDigest}} {
-		budget := int64(logLimit - len(all))
+		budget := int64(action.LogLimit - len(all))
 		if n := int64(len(part.raw)); n > 0 {
 			all = append(all, part.raw[:min(n, budget)]...)
 			left += max(0, n-budget)
@@ -304,7 +300,7 @@ func (e *Executor) log(ctx context.Context, j *job, msg *repb.ActionResult) ([]b
 	}
 	text := toHere(string(all), j.tools)
 	if left > 0 {
-		text += fmt.Sprintf("\n[%d more bytes of output]\n", left)
+		text += action.LeftOut(left)
 	}
 	return []byte(text), nil
 }

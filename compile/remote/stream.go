@@ -145,7 +145,7 @@ func (c *client) writeFrom(ctx context.Context, b blob, name string, at int64) e
 	for last := false; !last; {
 		n, err := io.ReadFull(r, buf[:min(int64(len(buf)), b.digest.Size-at)])
 		if err != nil {
-			return errChanged // it was whole when it was checked
+			return action.ErrChanged // it was whole when it was checked
 		}
 		last = at+int64(n) == b.digest.Size
 		err = stream.Send(&bytestream.WriteRequest{ResourceName: name, WriteOffset: at, Data: buf[:n], FinishWrite: last})

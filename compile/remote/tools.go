@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
@@ -106,7 +105,7 @@ func readTool(ctx context.Context, name, dir string) (*tool, error) {
 					return err
 				}
 				var err error
-				if f.digest, err = hashFile(f.path); err != nil {
+				if f.digest, err = action.DigestFile(f.path); err != nil {
 					return fmt.Errorf("tool %s: %w", name, err)
 				}
 			}
@@ -197,17 +196,4 @@ func marshal(m proto.Message) (blob, error) {
 
 func bytesBlob(b []byte) blob {
 	return blob{action.DigestOf(b), func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(b))), nil }}
-}
-
-func hashFile(path string) (action.Digest, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return action.Digest{}, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
-	d := action.Digest{Size: n}
-	h.Sum(d.Hash[:0])
-	return d, err
 }

@@ -2,8 +2,6 @@ package remote
 
 import (
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -23,9 +21,6 @@ type blob struct {
 	open   func() (io.ReadCloser, error)
 }
 
-// errChanged is a file that is no longer what its digest says.
-var errChanged = errors.New("the file changed while the build was running; run it again")
-
 // check reads the blob and compares it with its digest.
 func (b blob) check() error {
 	r, err := b.open()
@@ -33,17 +28,11 @@ func (b blob) check() error {
 		return err
 	}
 	defer r.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, r)
-	if err != nil {
-		return err
+	got, err := action.Copy(io.Discard, r)
+	if err == nil && got != b.digest {
+		err = action.ErrChanged
 	}
-	got := action.Digest{Size: n}
-	h.Sum(got.Hash[:0])
-	if got != b.digest {
-		return errChanged
-	}
-	return nil
+	return err
 }
 
 // read returns the whole blob.
@@ -55,7 +44,7 @@ func (b blob) read() ([]byte, error) {
 	defer r.Close()
 	data, err := io.ReadAll(io.LimitReader(r, b.digest.Size+1))
 	if err == nil && action.DigestOf(data) != b.digest {
-		err = errChanged
+		err = action.ErrChanged
 	}
 	return data, err
 }

@@ -2,11 +2,9 @@ package source
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -256,7 +254,7 @@ func (x *Index) lookup(path string, scan bool) (*indexed, error) {
 	if scan {
 		err = now.scan(path)
 	} else {
-		err = now.hash(path)
+		now.Digest, err = action.DigestFile(path)
 	}
 	if err != nil {
 		return nil, err
@@ -283,20 +281,5 @@ func (e *indexed) scan(path string) error {
 		s = Text(b)
 	}
 	e.Digest, e.Scan = action.DigestOf(b), &s
-	return nil
-}
-
-// hash digests a file of any size without keeping it.
-func (e *indexed) hash(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if e.Digest.Size, err = io.Copy(h, f); err != nil {
-		return err
-	}
-	h.Sum(e.Digest.Hash[:0])
 	return nil
 }
