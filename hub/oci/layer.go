@@ -16,6 +16,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/klauspost/compress/zstd"
 	"github.com/thox-ai/thoxbuild/hub/client"
+	"github.com/thox-ai/thoxbuild/hub/source"
 )
 
 // fileLayer is a compressed layer in a file of ours, so that its size does not
@@ -103,7 +104,7 @@ func copyChecked(ctx context.Context, w io.Writer, f client.File) error {
 	}
 	defer r.Close()
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(w, sum), &ctxReader{ctx, io.NewSectionReader(r, 0, f.Size)})
+	n, err := io.Copy(io.MultiWriter(w, sum), source.Cancelable(ctx, io.NewSectionReader(r, 0, f.Size)))
 	if err != nil {
 		return err
 	}
@@ -111,17 +112,4 @@ func copyChecked(ctx context.Context, w io.Writer, f client.File) error {
 		return fmt.Errorf("%s: changed while it was being published", f.Path)
 	}
 	return nil
-}
-
-type ctxReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-// Read implements io.Reader.
-func (c *ctxReader) Read(p []byte) (int, error) {
-	if c.ctx.Err() != nil {
-		return 0, context.Cause(c.ctx)
-	}
-	return c.r.Read(p)
 }

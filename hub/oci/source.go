@@ -222,7 +222,7 @@ func (v *variant) unpack(ctx context.Context) error {
 	for _, f := range v.conf.Files {
 		listed[f.Path] = f.Size
 	}
-	zr, err := zstd.NewReader(&ctxReader{ctx, rc}, zstd.WithDecoderMaxWindow(64<<20), zstd.WithDecoderConcurrency(1))
+	zr, err := zstd.NewReader(source.Cancelable(ctx, rc), zstd.WithDecoderMaxWindow(64<<20), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func Copy(ctx context.Context, s Source, e client.Entry, w io.Writer) (Sums, err
 	if w != nil {
 		dst = io.MultiWriter(sum, git, w)
 	}
-	n, err := io.CopyBuffer(dst, io.LimitReader(&ctxReader{ctx, r}, e.Size+1), make([]byte, 128<<10))
+	n, err := io.CopyBuffer(dst, io.LimitReader(Cancelable(ctx, r), e.Size+1), make([]byte, 128<<10))
 	if err != nil {
 		return Sums{}, fmt.Errorf("%s: %w", e.Path, err)
 	}
@@ -84,6 +84,9 @@ func Copy(ctx context.Context, s Source, e client.Entry, w io.Writer) (Sums, err
 
 // ErrCorrupt says that a source's bytes are not what the source itself lists.
 var ErrCorrupt = errors.New("the bytes are not what was listed")
+
+// Cancelable is r until ctx ends; then a read fails with what ended it.
+func Cancelable(ctx context.Context, r io.Reader) io.Reader { return &ctxReader{ctx, r} }
 
 type ctxReader struct {
 	ctx context.Context
