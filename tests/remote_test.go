@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thox-ai/thoxbuild/compile/action/actiontest"
 	"github.com/thox-ai/thoxbuild/compile/remote/remotetest"
 )
 
@@ -174,12 +175,5 @@ func testRemoteInterrupt(t *testing.T, casd *remotetest.Casd) {
 // compiles reports whether a process of this machine, in whatever sandbox, has
 // that source in its arguments.
 func compiles(source string) bool {
-	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, name := range all {
-		b, err := os.ReadFile(name)
-		if err == nil && bytes.Contains(b, []byte("torch-ext/"+source)) && bytes.Contains(b, []byte("clang")) {
-			return true
-		}
-	}
-	return false
+	return actiontest.Running(func(c string) bool { return strings.Contains(c, "torch-ext/"+source) && strings.Contains(c, "clang") })
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/thox-ai/thoxbuild/compile/action/actiontest"
 )
 
 // TestSignals ends a build while a compiler hangs: whatever the signal, and
@@ -82,14 +84,7 @@ exec "$REAL" "$@"`)
 
 // isRunning reports whether a process of this machine has exactly this command.
 func isRunning(command string) bool {
-	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, f := range found {
-		b, _ := os.ReadFile(f)
-		if strings.TrimRight(strings.ReplaceAll(string(b), "\x00", " "), " ") == command {
-			return true
-		}
-	}
-	return false
+	return actiontest.Running(func(c string) bool { return c == command })
 }
 
 // TestClientHangsUp breaks connections while the Hub writes to them. Each write

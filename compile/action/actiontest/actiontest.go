@@ -205,9 +205,16 @@ func gone(t *testing.T, find string) {
 }
 
 func alive(find string) bool {
+	return Running(func(command string) bool { return strings.Contains(command, "sleep "+find) })
+}
+
+// Running reports whether any process of this machine, in whatever sandbox, has
+// a command that matches: its arguments with a space between two.
+func Running(match func(command string) bool) bool {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range all {
-		if b, err := os.ReadFile(name); err == nil && bytes.Contains(b, []byte("sleep\x00"+find)) {
+		b, err := os.ReadFile(name)
+		if err == nil && match(strings.TrimRight(strings.ReplaceAll(string(b), "\x00", " "), " ")) {
 			return true
 		}
 	}
